@@ -1,0 +1,58 @@
+"""Train and analyse deep predictive coding networks in JAX.
+
+Names are imported when first used, so that `import mupc` and the command line start at once.
+"""
+
+import importlib
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from ._activation import Activation as Activation
+    from ._energy import Energy as Energy
+    from ._energy import energy as energy
+    from ._energy import layer_energies as layer_energies
+    from ._infer import infer as infer
+    from ._layer import AbstractLayer as AbstractLayer
+    from ._layer import Dense as Dense
+    from ._learn import backprop_gradients as backprop_gradients
+    from ._learn import weight_gradients as weight_gradients
+    from ._network import Network as Network
+    from ._network import forward as forward
+    from ._solution import RESULTS as RESULTS
+    from ._solution import Solution as Solution
+    from ._solver import AbstractSolver as AbstractSolver
+    from ._solver import GradientDescent as GradientDescent
+
+__version__ = "0.1.0"
+
+_HOME = {
+    "Activation": "_activation",
+    "AbstractLayer": "_layer",
+    "AbstractSolver": "_solver",
+    "Dense": "_layer",
+    "Energy": "_energy",
+    "GradientDescent": "_solver",
+    "Network": "_network",
+    "RESULTS": "_solution",
+    "Solution": "_solution",
+    "backprop_gradients": "_learn",
+    "energy": "_energy",
+    "forward": "_network",
+    "infer": "_infer",
+    "layer_energies": "_energy",
+    "weight_gradients": "_learn",
+}
+
+__all__ = sorted(_HOME)
+
+
+def __getattr__(name: str) -> object:
+    if name not in _HOME:
+        raise AttributeError(f"module 'mupc' has no attribute {name!r}")
+    value = getattr(importlib.import_module(f".{_HOME[name]}", __name__), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_HOME})

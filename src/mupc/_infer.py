@@ -1,0 +1,116 @@
+"""`infer`: minimise the energy over the activities."""
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import jax.random as jr
+from jaxtyping import Array, ArrayLike, Float
+
+from . import _precision
+from ._energy import Energy, as_targets, check_activities
+from ._network import Network, as_inputs
+from ._precision import Precision
+from ._problem import problem
+from ._solution import Solution
+from ._solver import AbstractSolver, solve
+from ._types import Activities, Inputs, Outputs, PRNGKeyArray
+
+
+def infer(
+    network: Network,
+    x: ArrayLike | None,
+    y: ArrayLike,
+    solver: AbstractSolver,
+    *,
+    energy: Energy | None = None,
+    activities: Activities | None = None,
+    input: Float[ArrayLike, "batch in"] | None = None,
+    key: PRNGKeyArray | None = None,
+    precision: str | None = None,
+    history: bool = False,
+) -> Solution:
+    """Minimises the energy (Eq. 1) over the activities, with inputs and targets held fixed.
+
+    It works on increments from the forward pass, where errors are exactly zero, so that signals many orders of
+    magnitude below the activities survive in any precision.
+
+    **Arguments:**
+
+    - `network`, inputs `x` (B, D), targets `y` (B, C) or class labels (B,).
+    - `x=None` is the unsupervised case: z₀ is free like a hidden layer. It starts from `input` (B, D), or from
+      standard normal values drawn with `key` (default `jax.random.key(0)`), and ends in `solution.input`.
+    - `solver`: how, such as `mupc.GradientDescent(lr=0.01, steps=128)`.
+    - `energy`: `mupc.Energy(...)`, its options.
+    - `activities`: start here instead of at the forward pass.
+    - `precision`: `"float32"`, `"tf32"`, `"bf16"` or `"float64"`; by default that of the weights, in full.
+    - `history`: also return the energy and gradient norm at every step.
+
+    **Returns:** a `mupc.Solution`.
+
+    **Example:**
+
+    ```python
+    import jax.numpy as jnp, jax.random as jr, mupc
+
+    network = mupc.Network(in_size=8, out_size=3, width=16, hidden_layers=4, key=jr.key(0))
+    solution = mupc.infer(network, jnp.ones((2, 8)), jnp.array([0, 2]), mupc.GradientDescent(lr=0.1, steps=4))
+    solution.energy, mupc.RESULTS[solution.result]
+    ```
+    """
+    if not isinstance(solver, AbstractSolver):
+        raise TypeError(f"solver must be a solver such as mupc.GradientDescent(lr=0.01, steps=8), got {solver!r}.")
+    energy = Energy() if energy is None else energy
+    policy = _precision.resolve(precision, network)
+    free = x is None
+    if x is not None and (input is not None or key is not None):
+        raise ValueError("input= and key= start the free z₀ of the unsupervised case: leave them out, or pass x=None.")
+    y = as_targets(network, y, None if x is None else jnp.shape(x)[0])
+    x = as_inputs(network, _free_start(network, len(y), input, key) if x is None else x)
+    if len(x) != len(y):
+        raise ValueError(f"input has {len(x)} rows and y has {len(y)}. Pass one row each per sample.")
+    if activities is not None:
+        check_activities(network, activities, len(x))
+        activities = jnp.asarray(activities)
+    # a new step size must not compile anew
+    solver = jax.tree.map(lambda v: jnp.asarray(v) if isinstance(v, float) else v, solver)
+    return _infer(*policy.cast((network, x, y, solver, activities)), energy, policy, free, history)
+
+
+def _free_start(
+    network: Network, batch: int, start: ArrayLike | None, key: PRNGKeyArray | None
+) -> Float[ArrayLike, "batch in"]:
+    if start is not None:
+        return start
+    key = jr.key(0) if key is None else key
+    # one key per row, so that a sample's start does not depend on the size of its batch
+    return jax.vmap(lambda i: jr.normal(jr.fold_in(key, i), (network.in_size,)))(jnp.arange(batch))
+
+
+@eqx.filter_jit
+def _infer(
+    network: Network,
+    x: Inputs,
+    y: Outputs,
+    solver: AbstractSolver,
+    activities: Activities | None,
+    energy: Energy,
+    policy: Precision,
+    free_input: bool,
+    history: bool,
+) -> Solution:
+    posed = problem(network, x, y, energy, policy, activities=activities, free_input=free_input)
+    solved = solve(solver, posed, history)
+    e = posed.errors(solved.delta)
+    penalties: Array | float = jnp.sum(energy.layer_penalties(network)) if energy.penalises_weights else 0.0
+    return Solution(
+        activities=posed.base + solved.delta.hidden,
+        errors=e.hidden,
+        output_error=posed.output_error(e),
+        input=None if solved.delta.input is None else x + solved.delta.input,
+        energy=posed.value(solved.delta, e) + penalties,
+        steps=solved.steps,
+        gradient_norm=solved.gradient_norm,
+        result=solved.result,
+        history=solved.history,
+        precision=policy.name,
+    )

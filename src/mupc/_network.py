@@ -1,0 +1,202 @@
+"""The network of Eq. 1: an input layer, hidden layers stacked on a leading axis, and a readout."""
+
+from collections.abc import Callable
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import jax.random as jr
+from jaxtyping import Array, ArrayLike, Float, PyTree
+
+from . import _activation, _check, _precision
+from ._activation import Activation
+from ._layer import AbstractLayer, Dense
+from ._parameterisation import PARAMETERISATIONS, Multipliers, Sizes, initialise
+from ._precision import Precision
+from ._types import Activities, Elementwise, Initialiser, Inputs, Outputs, PRNGKeyArray
+
+BatchedState = Float[Array, "batch width"]
+
+
+class Network(eqx.Module):
+    """A residual multilayer perceptron with layer multipliers, the predictive coding network of the paper's Eq. 1.
+
+    With H hidden layers, L = H + 1, multipliers a and activation φ, the layers predict
+
+        z₁ = a₁ W₁ x,    z_ℓ = a_ℓ W_ℓ φ(z_{ℓ-1}) + τ_ℓ z_{ℓ-n},    output = a_L W_L φ(z_H),
+
+    plus biases if asked for. φ acts before the matrix and never on the input. τ_ℓ = 1 for ℓ > n = `skip`.
+
+    **Arguments:**
+
+    - `in_size`, `out_size`, `width`, `hidden_layers`: D, C, N and H.
+    - `activation`: `linear`, `tanh`, `relu`, `leaky_relu`, `hard_tanh`, `gelu`, `silu`, `selu`, or any elementwise
+      function of an array.
+    - `parameterisation`: `mupc` (Depth-μP), `sp` (standard), `ntp` or `orthogonal`; see `network.multipliers`.
+    - `skip`: 0 for none, 1 for the paper's ResNet, n for a skip over n layers.
+    - `use_bias`: biases start at zero and carry no multiplier.
+    - `init`: overrides the parameterisation's own initial weights: `"gaussian"`, `"kaiming-uniform"`
+      (U(±1/√fan_in)), `"orthogonal"`, or a function `init(key, (out, in))`.
+    - `multipliers`: overrides the parameterisation's own (a₁, a_hidden, a_L).
+    - `key`: a JAX random key.
+
+    **Example:**
+
+    ```python
+    import jax.numpy as jnp, jax.random as jr, mupc
+
+    network = mupc.Network(in_size=64, out_size=10, width=32, hidden_layers=16, key=jr.key(0))
+    network(jnp.ones((5, 64))).shape   # (5, 10)
+    network.hidden.weight.shape        # (15, 32, 32)
+    ```
+    """
+
+    input: AbstractLayer
+    hidden: AbstractLayer
+    readout: AbstractLayer
+    activation: Activation = eqx.field(static=True)
+    parameterisation: str = eqx.field(static=True)
+    multipliers: Multipliers = eqx.field(static=True)
+    skip: int = eqx.field(static=True)
+    in_size: int = eqx.field(static=True)
+    out_size: int = eqx.field(static=True)
+    width: int = eqx.field(static=True)
+
+    def __init__(
+        self,
+        in_size: int,
+        out_size: int,
+        width: int,
+        hidden_layers: int,
+        *,
+        activation: str | Activation | Elementwise = "relu",
+        parameterisation: str = "mupc",
+        skip: int = 1,
+        use_bias: bool = False,
+        init: str | Initialiser | None = None,
+        multipliers: Multipliers | None = None,
+        key: PRNGKeyArray,
+    ) -> None:
+        self.in_size = _check.integer("in_size", in_size, 1)
+        self.out_size = _check.integer("out_size", out_size, 1)
+        self.width = _check.integer("width", width, 1)
+        depth = _check.integer("hidden_layers", hidden_layers, 1)
+        self.skip = _check.integer("skip", skip, 0)
+        if skip > 1 and skip >= depth:
+            raise ValueError(
+                f"skip={skip} needs more than {skip} hidden layers, got {depth}. "
+                "Use a shorter skip, or skip=0 for none."
+            )
+        self.activation = _activation.resolve(activation)
+        row = _check.lookup("parameterisation", parameterisation, PARAMETERISATIONS)
+        self.parameterisation = row.name
+        sizes = Sizes(in_size, width, depth + 1 if skip else 1)
+        self.multipliers = row.multipliers(sizes) if multipliers is None else _as_multipliers(multipliers)
+
+        def dense(key: PRNGKeyArray, out: int, into: int) -> Dense:
+            weight = initialise(key, (out, into), row, self.activation.name, init)
+            return Dense(weight, jnp.zeros(out, weight.dtype) if use_bias else None)
+
+        input_key, hidden_key, readout_key = jr.split(key, 3)
+        self.input = dense(input_key, width, in_size)
+        self.readout = dense(readout_key, out_size, width)
+        if depth > 1:
+            self.hidden = jax.vmap(lambda k: dense(k, width, width))(jr.split(hidden_key, depth - 1))
+        else:  # an empty stack, so that every loop over layers also covers H = 1
+            self.hidden = jax.tree.map(lambda leaf: leaf[None][:0], dense(hidden_key, width, width))
+
+    @property
+    def hidden_layers(self) -> int:
+        """H, the number of layers of hidden activities."""
+        return jax.tree.leaves(self.hidden)[0].shape[0] + 1
+
+    def __call__(self, x: Float[ArrayLike, "batch in"]) -> Outputs:
+        """The prediction (B, C) for a batch of inputs (B, D)."""
+        return forward(self, x)[1]
+
+
+def _as_multipliers(given: tuple[float, ...]) -> Multipliers:
+    if len(given) != 3:
+        raise ValueError(f"multipliers must be three numbers (input, hidden, readout), got {given!r}.")
+    for name, value in zip(("input", "hidden", "readout"), given, strict=True):
+        _check.number(f"the {name} multiplier", value)
+    first, hidden, last = given
+    return float(first), float(hidden), float(last)
+
+
+def forward(
+    network: Network, x: Float[ArrayLike, "batch in"], *, precision: str | None = None
+) -> tuple[Activities, Outputs]:
+    """The forward pass: activities (H, B, N) at which every error is zero, and the output (B, C).
+
+    **Arguments:** the network, inputs (B, D), and a precision policy (default: that of the weights, in full).
+
+    **Example:**
+
+    ```python
+    import jax.numpy as jnp, jax.random as jr, mupc
+
+    network = mupc.Network(in_size=64, out_size=10, width=32, hidden_layers=16, key=jr.key(0))
+    activities, output = mupc.forward(network, jnp.ones((5, 64)))
+    activities.shape, output.shape     # (16, 5, 32), (5, 10)
+    ```
+    """
+    policy = _precision.resolve(precision, network)
+    x = as_inputs(network, x)
+    return forward_pass(*policy.cast((network, x)), policy)
+
+
+def as_inputs(network: Network, x: Float[ArrayLike, "batch in"]) -> Inputs:
+    """`x` as a floating array, after a check of its shape."""
+    _check.shape("x", x, ("batch", network.in_size), "Pass one row per sample, in_size columns.")
+    x = jnp.asarray(x)
+    return x if jnp.issubdtype(x.dtype, jnp.floating) else x.astype(jnp.float32)
+
+
+@eqx.filter_jit
+def forward_pass(network: Network, x: Inputs, precision: Precision) -> tuple[Activities, Outputs]:
+    """`forward` on arrays that are checked and cast."""
+    first, hidden, last = network.multipliers
+    phi = network.activation
+
+    def step(layer: AbstractLayer, z: BatchedState) -> BatchedState:
+        return layer.affine(phi(z), hidden, precision)
+
+    activities = recurrence(step, network.input.affine(x, first, precision), network.hidden, network.skip)
+    return activities, network.readout.affine(phi(activities[-1]), last, precision)
+
+
+def backward_pass(network: Network, activities: Activities, top: BatchedState, precision: Precision) -> Activities:
+    """Carries a signal at the last hidden layer's output back to every layer: the transpose of the linearised
+    forward pass. Given Wᵀ_L times an output gradient it yields what backpropagation computes."""
+    hidden = network.multipliers[1]
+    slopes = network.activation.derivative(activities)
+
+    def step(layer_and_slope: PyTree, v: BatchedState) -> BatchedState:
+        layer, slope = layer_and_slope
+        return slope * (hidden * layer.transpose(v, precision))
+
+    return recurrence(step, slopes[-1] * top, (network.hidden, slopes[:-1]), network.skip, reverse=True)
+
+
+def recurrence(
+    step: Callable[[PyTree, BatchedState], BatchedState],
+    first: BatchedState,
+    items: PyTree,
+    skip: int,
+    reverse: bool = False,
+) -> Activities:
+    """v₁ = first, v_{k+1} = step(item_k, v_k) + v_{k+1-skip}, all of them stacked (in reverse: from the top down).
+
+    One compiled body whatever the depth. What lies before v₁ counts as zero, which is where an n-skip begins.
+    """
+    delay = jnp.zeros((max(skip, 1), *first.shape), first.dtype).at[-1].set(first)
+
+    def body(delay: Float[Array, "n batch width"], item: PyTree) -> tuple[Array, BatchedState]:
+        following = step(item, delay[-1])
+        if skip:
+            following = following + delay[0]
+        return jnp.concatenate([delay[1:], following[None]]), following
+
+    rest = jax.lax.scan(body, delay, items, reverse=reverse)[1]
+    return jnp.concatenate([rest, first[None]] if reverse else [first[None], rest])

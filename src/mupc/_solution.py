@@ -1,0 +1,49 @@
+"""What inference returns."""
+
+import equinox as eqx
+from jaxtyping import Array, Float, Int
+
+from ._types import Activities, Inputs, Outputs, Scalar
+
+
+class RESULTS(eqx.Enumeration):  # type: ignore[misc]
+    """Why inference stopped."""
+
+    steps_done = "all the steps asked for were taken"
+    converged = "the relative gradient norm fell below the tolerance"
+    not_converged = "the step limit came before the tolerance was reached"
+    nonfinite = "the energy is not finite: lower the step size `lr` of the solver"
+
+
+class History(eqx.Module):
+    """Energies (without weight penalties) and gradient norms before each step and after the last.
+
+    When a tolerance stops inference early the rest is NaN.
+    """
+
+    energies: Float[Array, " steps_and_one"]
+    gradient_norms: Float[Array, " steps_and_one"]
+
+
+class Solution(eqx.Module):
+    """Where inference arrived.
+
+    - `activities` (H, B, N), `errors` (H, B, N) and `output_error` (B, C): z, e and the negative gradient of the
+      loss in the output, y − output for the squared error.
+    - `input` (B, D): the inferred z₀ in the unsupervised case, else None.
+    - `energy`: as `mupc.energy` gives it there.
+    - `steps`: steps taken. `gradient_norm`: root mean square over samples of each sample's activity gradient norm.
+    - `result`: why it stopped; `mupc.RESULTS[solution.result]` says it in words.
+    - `precision`: the policy that was used. `history`: see `mupc.infer`.
+    """
+
+    activities: Activities
+    errors: Activities
+    output_error: Outputs
+    input: Inputs | None
+    energy: Scalar
+    steps: Int[Array, ""]
+    gradient_norm: Scalar
+    result: RESULTS
+    history: History | None
+    precision: str = eqx.field(static=True)

@@ -1,0 +1,134 @@
+"""The loop that every solver shares.
+
+From the forward pass only the last layer has a gradient, and a local step passes it down by one layer (n with an
+n-skip). Layers not reached yet are exactly zero. The loop therefore runs in a few segments of fixed shape, each on
+just the layers that it can reach: the same result for about 56 % of the work when there are as many steps as layers.
+"""
+
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Int, PyTree
+
+from .._problem import Increments, Problem, gradient_norm, pad_below
+from .._solution import RESULTS, History
+from .._types import Scalar
+from ._base import AbstractSolver
+
+SEGMENTS = 8
+"""At most this many compiled loop bodies: more save little work and cost compile time."""
+
+
+class Segment(NamedTuple):
+    """Take `steps` steps on the uppermost `layers`."""
+
+    layers: int
+    steps: int
+
+
+class _Carry(NamedTuple):
+    delta: Increments
+    state: Any
+    taken: Int[Array, ""]
+    stopped: Bool[Array, ""]
+    first_norm: Scalar
+    history: History | None
+
+
+class Solved(NamedTuple):
+    """What the loop hands to `infer`: δ, steps taken, why it stopped, the gradient norm at the end, the history."""
+
+    delta: Increments
+    steps: Int[Array, ""]
+    result: RESULTS
+    gradient_norm: Scalar
+    history: History | None
+
+
+def segments(depth: int, reach: int, steps: int, windowed: bool) -> list[Segment]:
+    """Splits `steps` so that each part works on no more layers than it needs. One step reaches `reach` layers."""
+    if not windowed or steps == 0:
+        return [Segment(depth, steps)]
+    until_full = -(-depth // reach)
+    growing = min(steps, until_full)
+    parts = min(SEGMENTS, growing)
+    ends = [growing * (i + 1) // parts for i in range(parts)]
+    starts = [0, *ends[:-1]]
+    ends[-1] = steps
+    return [Segment(min(depth, reach * end), end - start) for start, end in zip(starts, ends, strict=True)]
+
+
+def solve(solver: AbstractSolver, problem: Problem, history: bool) -> Solved:
+    """Runs `solver` on `problem` from δ = 0."""
+    depth, reach = problem.depth, max(1, problem.network.skip)
+    windowed = solver.local and problem.spreads_from_the_top
+    plan = segments(depth, reach, solver.steps, windowed)
+
+    def resize(tree: PyTree, layers: int) -> PyTree:
+        # arrays that belong to layers are recognised by their shape; counters and the like stay as they are
+        sample = problem.base.shape[1:]
+        fits = lambda leaf: eqx.is_array(leaf) and leaf.ndim == 3 and leaf.shape[1:] == sample  # noqa: E731
+        return jax.tree.map(lambda leaf: pad_below(leaf, layers) if fits(leaf) else leaf, tree)
+
+    window = problem.top(plan[0].layers)
+    delta = window.start()
+    first_norm = gradient_norm(window.gradient(delta, window.errors(delta)))
+    length = solver.steps + 1
+    blank = jnp.full(length, jnp.nan, problem.base.dtype)
+    carry = _Carry(
+        delta=delta,
+        state=solver.init(window, delta),
+        taken=jnp.zeros((), int),
+        stopped=jnp.zeros((), bool),
+        first_norm=first_norm,
+        history=History(blank, blank) if history else None,
+    )
+    for layers, count in plan:
+        window = problem.top(layers)
+        carry = carry._replace(delta=resize(carry.delta, layers), state=resize(carry.state, layers))
+        carry = _run(solver, window, carry, count)
+
+    # one more gradient, one reach further down, tells where the solver arrived; unused, it is compiled away
+    window = problem.top(min(depth, plan[-1].layers + reach) if windowed else depth)
+    delta = resize(carry.delta, window.depth)
+    e = window.errors(delta)
+    gradient = window.gradient(delta, e)
+    value, norm = window.value(delta, e), gradient_norm(gradient)
+    if solver.tol is None:
+        result = RESULTS.steps_done
+    else:
+        within = solver.terminate(gradient, carry.first_norm)
+        result = RESULTS.where(within, RESULTS.converged, RESULTS.not_converged)
+    result = RESULTS.where(jnp.isfinite(value), result, RESULTS.nonfinite)
+    trace = _record(carry.history, carry.taken, value, norm)
+    return Solved(resize(delta, depth), carry.taken, result, norm, trace)
+
+
+def _record(history: History | None, index: Int[Array, ""], value: Scalar, norm: Scalar) -> History | None:
+    if history is None:
+        return None
+    return History(history.energies.at[index].set(value), history.gradient_norms.at[index].set(norm))
+
+
+def _run(solver: AbstractSolver, window: Problem, carry: _Carry, count: int) -> _Carry:
+    """`count` steps on one window, fewer when the tolerance is met or the energy is no longer finite."""
+
+    def advance(carry: _Carry) -> _Carry:
+        e = window.errors(carry.delta)
+        gradient = window.gradient(carry.delta, e)
+        trace = carry.history
+        if trace is not None:
+            trace = _record(trace, carry.taken, window.value(carry.delta, e), gradient_norm(gradient))
+        delta, state = solver.step(window, carry.delta, gradient, carry.state)
+        moved = carry._replace(delta=delta, state=state, taken=carry.taken + 1, history=trace)
+        if solver.tol is None:
+            return moved
+        stop = solver.terminate(gradient, carry.first_norm) | ~jnp.isfinite(gradient_norm(gradient))
+        return jax.tree.map(lambda old, new: jnp.where(stop, old, new), carry._replace(stopped=stop), moved)
+
+    if solver.tol is None:
+        return advance(carry) if count == 1 else jax.lax.fori_loop(0, count, lambda _, c: advance(c), carry)
+    limit = carry.taken + count
+    return jax.lax.while_loop(lambda c: (c.taken < limit) & ~c.stopped, advance, carry)

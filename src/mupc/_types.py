@@ -1,0 +1,30 @@
+"""Names for the shapes that occur everywhere.
+
+`layers` is the number of hidden layers H, `batch` the batch size B, `width` the hidden width N.
+"""
+
+from collections.abc import Callable
+from typing import TypeAlias
+
+import jax
+from jaxtyping import Array, Float, Int, PRNGKeyArray
+
+Scalar: TypeAlias = Float[Array, ""]
+Activities: TypeAlias = Float[Array, "layers batch width"]
+Inputs: TypeAlias = Float[Array, "batch in"]
+Outputs: TypeAlias = Float[Array, "batch out"]
+Elementwise: TypeAlias = Callable[[jax.Array], jax.Array]
+Initialiser: TypeAlias = Callable[..., jax.Array]
+
+__all__ = [
+    "Activities",
+    "Array",
+    "Elementwise",
+    "Float",
+    "Initialiser",
+    "Inputs",
+    "Int",
+    "Outputs",
+    "PRNGKeyArray",
+    "Scalar",
+]

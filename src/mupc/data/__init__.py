@@ -1,0 +1,28 @@
+"""Data sets as numpy arrays: `digits`, `mnist`, `fashion-mnist`, `cifar10`, and any `.npz` file.
+
+>>> from mupc import data
+>>> digits = data.load("digits")
+>>> digits.x_train.shape, digits.y_train.shape
+((1442, 64), (1442, 10))
+
+Importing this package imports numpy and nothing heavier.
+"""
+
+from mupc.data._dataset import DataError, Dataset, Normalisation, Split
+from mupc.data._fetch import fetch
+from mupc.data._load import Available, FileCheck, available, check, load
+from mupc.data._locate import cache_folder
+
+__all__ = [
+    "Available",
+    "DataError",
+    "Dataset",
+    "FileCheck",
+    "Normalisation",
+    "Split",
+    "available",
+    "cache_folder",
+    "check",
+    "fetch",
+    "load",
+]

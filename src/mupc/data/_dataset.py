@@ -1,0 +1,185 @@
+"""What a data set is once it has been read: two or three splits of numpy arrays and how to normalise them."""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+from functools import cached_property
+from numbers import Integral, Real
+from typing import Any
+
+import numpy as np
+
+
+class DataError(ValueError):
+    """A data set cannot be used as asked; the message is one line that says what is wrong and what to do."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(" ".join(message.split()))  # one line, whatever a file name or a library put in it
+
+
+@dataclass(frozen=True, eq=False)
+class Normalisation:
+    """The map from stored values to network inputs, `x = (raw * scale - mean) / std`, in float32.
+
+    `scale`, `mean` and `std` are numbers, or arrays of shape `(features,)`. Only plain arithmetic is used,
+    so that the same object normalises numpy arrays here and JAX arrays on the device.
+
+    >>> Normalisation(scale=1 / 255, mean=0.5, std=0.5)(np.array([0, 255], np.uint8))
+    array([-1.,  1.], dtype=float32)
+    """
+
+    scale: float | np.ndarray = 1.0
+    mean: float | np.ndarray = 0.0
+    std: float | np.ndarray = 1.0
+
+    def __post_init__(self) -> None:
+        for field in dataclasses.fields(self):
+            value = np.asarray(getattr(self, field.name), np.float32)
+            # A Python float promotes weakly, which keeps the result in float32; a numpy float64 would not.
+            weak = float(getattr(self, field.name)) if value.ndim == 0 else value
+            object.__setattr__(self, field.name, weak)
+
+    def __call__(self, raw: Any) -> Any:
+        return (raw.astype("float32") * self.scale - self.mean) / self.std
+
+
+@dataclass(frozen=True, eq=False)
+class Split:
+    """One part of a data set, as stored.
+
+    `raw` has shape `(n, features)`: uint8 for images, else float32. `targets` are int32 labels of shape
+    `(n,)` for classification, float32 of shape `(n, out)` for regression.
+
+    >>> len(Split(np.zeros((3, 4), np.uint8), np.array([0, 1, 2], np.int32)))
+    3
+    """
+
+    raw: np.ndarray
+    targets: np.ndarray
+
+    def __post_init__(self) -> None:
+        if self.raw.ndim != 2 or len(self.raw) != len(self.targets):
+            raise DataError(
+                f"a split needs raw of shape (n, features) and n targets, got {self.raw.shape} "
+                f"and {self.targets.shape}: reshape the inputs or drop the unmatched samples"
+            )
+
+    def __len__(self) -> int:
+        return len(self.raw)
+
+    def take(self, indices: np.ndarray) -> Split:
+        """The samples at `indices`, as a new split."""
+        return Split(self.raw[indices], self.targets[indices])
+
+
+@dataclass(frozen=True, eq=False)
+class Dataset:
+    """A data set: splits as stored, how to normalise them, and where they came from.
+
+    `classes` is None for regression. `image_shape` is `(height, width)` or, channel first,
+    `(channels, height, width)`; `raw` is flattened in that order. `official` says that the contents match
+    the published checksums. `source` says in one line where the data was read from.
+
+    >>> from mupc import data
+    >>> digits = data.load("digits")
+    >>> digits.in_size, digits.out_size, digits.image_shape
+    (64, 10, (8, 8))
+    >>> digits.x_train.shape == (len(digits.train), 64) and digits.y_train.shape == (len(digits.train), 10)
+    True
+    """
+
+    name: str
+    train: Split
+    test: Split
+    validation: Split | None
+    classes: int | None
+    image_shape: tuple[int, ...] | None
+    normalisation: Normalisation
+    official: bool
+    source: str
+
+    @property
+    def in_size(self) -> int:
+        """The number of input features."""
+        return int(self.train.raw.shape[1])
+
+    @property
+    def out_size(self) -> int:
+        """The number of classes, or of regression targets."""
+        return int(self.train.targets.shape[1]) if self.classes is None else self.classes
+
+    @cached_property
+    def x_train(self) -> np.ndarray:
+        """Normalised training inputs, `(n, in_size)` float32."""
+        return self.normalisation(self.train.raw)
+
+    @cached_property
+    def y_train(self) -> np.ndarray:
+        """Training targets, `(n, out_size)` float32; one-hot for classification."""
+        return self.encode(self.train.targets)
+
+    @cached_property
+    def x_test(self) -> np.ndarray:
+        """Normalised test inputs, `(n, in_size)` float32."""
+        return self.normalisation(self.test.raw)
+
+    @cached_property
+    def y_test(self) -> np.ndarray:
+        """Test targets, `(n, out_size)` float32; one-hot for classification."""
+        return self.encode(self.test.targets)
+
+    def encode(self, targets: np.ndarray) -> np.ndarray:
+        """Targets as the network meets them, `(n, out_size)` float32: labels one-hot, regression as it is."""
+        targets = np.asarray(targets)
+        if self.classes is None:
+            if targets.ndim != 2 or targets.shape[1] != self.out_size:
+                raise DataError(
+                    f"targets have shape {targets.shape}: pass an array of shape (n, {self.out_size})"
+                )
+            return targets.astype(np.float32)
+        if targets.ndim != 1 or not np.issubdtype(targets.dtype, np.integer):
+            raise DataError(
+                f"labels are {targets.dtype} of shape {targets.shape}: pass integers of shape (n,)"
+            )
+        if len(targets) and not 0 <= targets.min() <= targets.max() < self.classes:
+            raise DataError(
+                f"labels run from {targets.min()} to {targets.max()}: pass labels 0 to {self.classes - 1}"
+            )
+        encoded = np.zeros((len(targets), self.classes), np.float32)
+        encoded[np.arange(len(targets)), targets] = 1
+        return encoded
+
+    def with_validation(self, fraction_or_count: float | int, seed: int) -> Dataset:
+        """Move a random part of the training split into a validation split.
+
+        A float in (0, 1) is a fraction of the training split, an int is a number of samples. The same
+        seed always gives the same parts. The normalisation stays that of the whole data set.
+
+        >>> from mupc import data
+        >>> digits = data.load("digits").with_validation(100, seed=0)
+        >>> len(digits.validation)
+        100
+        """
+        if self.validation is not None:
+            raise DataError(
+                f"{self.name} already has a validation split: start from the data set without one"
+            )
+        count = _validation_count(fraction_or_count, len(self.train))
+        order = np.random.default_rng(seed).permutation(len(self.train))
+        # Sorted, so that samples keep the order of the file within each part.
+        held_out, kept = np.sort(order[:count]), np.sort(order[count:])
+        return dataclasses.replace(self, train=self.train.take(kept), validation=self.train.take(held_out))
+
+
+def _validation_count(size: float | int, available: int) -> int:
+    whole = isinstance(size, Integral) and not isinstance(size, bool)
+    if whole and 0 < size < available:
+        return int(size)
+    fraction = isinstance(size, Real) and not isinstance(size, Integral)
+    if fraction and 0 < size < 1 and 0 < round(size * available) < available:
+        return round(size * available)
+    raise DataError(
+        f"a validation split of {size!r} is not possible: give a fraction between 0 and 1, "
+        f"or a whole number of samples from 1 to {available - 1}"
+    )

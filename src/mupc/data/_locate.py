@@ -1,0 +1,92 @@
+"""Where the files of a data set lie: the user's folder, the system's, the cache."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+from mupc.data._catalogue import Entry, File
+from mupc.data._dataset import DataError
+
+PathLike = str | os.PathLike[str]
+
+# Where distributions put data sets, and what to call that place.
+SYSTEM_FOLDERS: dict[str, tuple[Path, str]] = {
+    "fashion-mnist": (Path("/usr/share/datasets/fashion-mnist"), "Debian's package dataset-fashion-mnist"),
+}
+
+
+@dataclass(frozen=True)
+class Place:
+    """A folder that may hold a data set, and how to call it without naming the machine's own paths."""
+
+    folder: Path
+    label: str
+
+
+@dataclass(frozen=True)
+class Location:
+    """A place that holds every file of a data set, in the order of the catalogue."""
+
+    place: Place
+    files: tuple[Path, ...]
+
+
+def cache_folder() -> Path:
+    """The folder downloads go to: the environment variable `MUPC_CACHE`, else `~/.cache/mupc`."""
+    return Path(os.environ.get("MUPC_CACHE") or "~/.cache/mupc").expanduser()
+
+
+def find_file(folder: Path, file: File) -> Path | None:
+    """The published file in this folder, under any of the names it goes by."""
+    return next((folder / name for name in file.names if (folder / name).is_file()), None)
+
+
+def user_places(entry: Entry, data_dir: PathLike | None) -> list[Place]:
+    """The folders to search in `data_dir`, which must be there."""
+    if data_dir is None:
+        return []
+    root = Path(data_dir).expanduser()
+    if not root.is_dir():
+        raise DataError(
+            f"--data-dir {data_dir} is not a folder: give a folder with the files of {entry.name} "
+            f"({wanted(entry)}), or drop --data-dir"
+        )
+    folders = dict.fromkeys([root / entry.name, root / entry.folder, root])
+    return [Place(folder, str(Path(data_dir) / folder.relative_to(root))) for folder in folders]
+
+
+def shared_places(entry: Entry) -> list[Place]:
+    """The folders to search after the user's: the system's and the cache."""
+    system = SYSTEM_FOLDERS.get(entry.name)
+    cache = Place(cache_folder() / entry.folder, "the cache folder")
+    return [Place(*system), cache] if system else [cache]
+
+
+def locate(entry: Entry, data_dir: PathLike | None = None) -> Location | None:
+    """The first place that holds every file; a user's folder that holds only some of them is an error."""
+    for place in user_places(entry, data_dir):
+        found = [find_file(place.folder, file) for file in entry.files]
+        missing = [file.names[0] for file, path in zip(entry.files, found, strict=True) if path is None]
+        if missing and len(missing) < len(found):
+            raise DataError(
+                f"{place.folder} holds only a part of {entry.name}: add {', '.join(missing)}, or drop --data-dir"
+            )
+        if not missing:
+            return Location(place, tuple(path for path in found if path))
+    for place in shared_places(entry):
+        found = [find_file(place.folder, file) for file in entry.files]
+        if all(found):
+            return Location(place, tuple(path for path in found if path))
+    return None
+
+
+def wanted(entry: Entry) -> str:
+    """The files a data set needs, for an error message."""
+    return ", ".join(file.names[0] for file in entry.files)
+
+
+def searched(entry: Entry, data_dir: PathLike | None = None) -> str:
+    """The folders a data set was looked for in, for an error message."""
+    return ", ".join(str(place.folder) for place in user_places(entry, data_dir) + shared_places(entry))

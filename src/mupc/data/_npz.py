@@ -1,0 +1,194 @@
+"""Data sets of the user: `.npz` files with x_train, y_train, x_test and y_test, never unpickled."""
+
+from __future__ import annotations
+
+import math
+import tokenize
+import zipfile
+import zlib
+from pathlib import Path
+from typing import NoReturn
+
+import numpy as np
+
+from mupc.data._catalogue import CENTRED
+from mupc.data._dataset import DataError, Dataset, Normalisation, Split
+
+_KEYS = ("x_train", "y_train", "x_test", "y_test")
+_MOST_BYTES = 64 * 2**30  # of one array, uncompressed: beyond any memory this library is used with
+_CHANNELS = (1, 3, 4)
+_HEADERS = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
+
+
+def load_npz(name: str, classes: int | None = None) -> Dataset:
+    """The data set in a `.npz` file.
+
+    Integer targets of shape (n,), or one-hot rows of integers, are classification; other targets are
+    regression. uint8 inputs are taken for pixels and go to [-1, 1]; others are standardised, feature by
+    feature, with the mean and standard deviation of the training split.
+    """
+    arrays = _read_arrays(name)
+    shape = _check_inputs(name, arrays)
+    inputs = {key: _as_raw(name, key, arrays[key]) for key in ("x_train", "x_test")}
+    if classes is not None and classes < 2:
+        _fail(name, f"classes is {classes}", "give 2 or more, or leave it out")
+    targets, found = _as_targets(name, arrays, classes)
+    image = len(shape) == 2 or (len(shape) == 3 and shape[0] in _CHANNELS)
+    return Dataset(
+        name=Path(name).stem,
+        train=Split(inputs["x_train"], targets["y_train"]),
+        test=Split(inputs["x_test"], targets["y_test"]),
+        validation=None,
+        classes=found,
+        image_shape=shape if image else None,
+        normalisation=CENTRED if inputs["x_train"].dtype == np.uint8 else _standardisation(inputs["x_train"]),
+        official=False,
+        source=name,
+    )
+
+
+def _fail(name: str, problem: str, cure: str) -> NoReturn:
+    raise DataError(f"{name}: {problem}: {cure}")
+
+
+def _read_arrays(name: str) -> dict[str, np.ndarray]:
+    path = Path(name).expanduser()
+    if not path.is_file():
+        _fail(name, "there is no such file", "check the path, or make it with numpy.savez")
+    try:
+        with zipfile.ZipFile(path) as archive:
+            missing = [key for key in _KEYS if f"{key}.npy" not in archive.namelist()]
+            if missing:
+                _fail(name, f"it lacks {', '.join(missing)}", f"save it with the keys {', '.join(_KEYS)}")
+            for key in _KEYS:
+                _check_header(name, key, archive)
+        with np.load(path, allow_pickle=False) as file:
+            return {key: file[key] for key in _KEYS}
+    except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError):
+        _fail(name, "it is truncated, corrupt or not a .npz file", "write it again with numpy.savez")
+    except OSError as error:
+        _fail(name, f"it cannot be read ({error.strerror or type(error).__name__})", "check its permissions")
+    except MemoryError:
+        _fail(name, "it does not fit into memory", "save fewer samples, or images as uint8")
+
+
+def _check_header(name: str, key: str, archive: zipfile.ZipFile) -> None:
+    """Refuse, before numpy allocates anything, an array that is not plain or whose header lies about its size."""
+    held = archive.getinfo(f"{key}.npy").file_size
+    with archive.open(f"{key}.npy") as stream:
+        try:
+            shape, _, dtype = _HEADERS[np.lib.format.read_magic(stream)](stream)
+        except (ValueError, KeyError, SyntaxError, tokenize.TokenError):
+            _fail(name, f"{key} is not a plain numpy array", "write it again with numpy.savez")
+        if dtype.hasobject or dtype.kind not in "buif":
+            _fail(
+                name,
+                f"{key} holds {'Python objects' if dtype.hasobject else dtype}, which are not loaded",
+                "save numbers, with labels as integers from 0",
+            )
+        size = math.prod(shape) * dtype.itemsize
+        if size != held - stream.tell():
+            _fail(
+                name, f"{key} is corrupt, its header says {size:,} bytes", "write it again with numpy.savez"
+            )
+        if size > _MOST_BYTES:
+            _fail(name, f"{key} has {size:,} bytes, over {_MOST_BYTES:,}", "save fewer samples")
+
+
+def _check_inputs(name: str, arrays: dict[str, np.ndarray]) -> tuple[int, ...]:
+    """The shape of one sample, once the arrays agree with each other."""
+    for key in _KEYS:
+        if not arrays[key].size:
+            _fail(name, f"{key} is empty, with shape {arrays[key].shape}", "save at least one sample")
+        if not arrays[key].ndim:
+            _fail(name, f"{key} is a single number", "save one row per sample")
+    for part in ("train", "test"):
+        x, y = len(arrays[f"x_{part}"]), len(arrays[f"y_{part}"])
+        if x != y:
+            _fail(name, f"x_{part} has {x} samples and y_{part} {y}", "save one target per input")
+    train, test = arrays["x_train"], arrays["x_test"]
+    if train.shape[1:] != test.shape[1:]:
+        cure = "save the same features in both"
+        _fail(name, f"samples of x_train have shape {train.shape[1:]}, of x_test {test.shape[1:]}", cure)
+    if (train.dtype == np.uint8) != (test.dtype == np.uint8):
+        _fail(name, f"x_train is {train.dtype} and x_test {test.dtype}", "save both with the same type")
+    return train.shape[1:]
+
+
+def _as_raw(name: str, key: str, x: np.ndarray) -> np.ndarray:
+    x = x.reshape(len(x), -1)
+    return x if x.dtype == np.uint8 else _finite(name, key, x)
+
+
+def _finite(name: str, key: str, values: np.ndarray) -> np.ndarray:
+    with np.errstate(over="ignore"):
+        values = values.astype(np.float32)
+    bad = np.argwhere(~np.isfinite(values))
+    if len(bad):
+        first = tuple(int(i) for i in bad[0])
+        _fail(
+            name,
+            f"{key} has {len(bad)} values that are not finite in float32, the first is {values[first]} at {first}",
+            "remove or fill in those samples",
+        )
+    return values
+
+
+def _as_targets(
+    name: str, arrays: dict[str, np.ndarray], classes: int | None
+) -> tuple[dict[str, np.ndarray], int | None]:
+    """The targets, and the number of classes (None: regression)."""
+    kinds, targets = {}, {}
+    for key in ("y_train", "y_test"):
+        kinds[key], targets[key] = _read_targets(name, key, arrays[key])
+    if len(set(kinds.values())) > 1:
+        said = " and ".join(f"{key} is for {kind}" for key, kind in kinds.items())
+        _fail(name, said, "save both with the same type and number of dimensions")
+    train, test = targets["y_train"], targets["y_test"]
+    if kinds["y_train"] == "regression":
+        if classes is not None:
+            _fail(
+                name,
+                f"y_train is {arrays['y_train'].dtype}, for regression",
+                "drop classes, or save integers",
+            )
+        if train.shape[1] != test.shape[1]:
+            _fail(
+                name, f"y_train has {train.shape[1]} columns, y_test {test.shape[1]}", "save the same in both"
+            )
+        return targets, None
+    one_hot = arrays["y_train"].shape[1] if arrays["y_train"].ndim == 2 else None
+    found = classes or one_hot or 1 + max(int(train.max()), int(test.max()))
+    if len(np.unique(train)) < 2:
+        _fail(name, f"y_train has a single class, {train[0]}", "save samples of at least two classes")
+    if classes is None and found > len(train):
+        cure = f"relabel the classes from 0, or pass classes={found}"
+        _fail(name, f"labels go up to {found - 1} with only {len(train)} training samples", cure)
+    for key, labels in targets.items():
+        wrong = (labels < 0) | (labels >= found)
+        if wrong.any():
+            first = int(np.argmax(wrong))
+            what = f"{key} has label {labels[first]} at sample {first}, out of range 0 to {found - 1}"
+            _fail(name, what, "relabel the classes from 0, or give the right number of classes")
+    return {key: labels.astype(np.int32) for key, labels in targets.items()}, found
+
+
+def _read_targets(name: str, key: str, y: np.ndarray) -> tuple[str, np.ndarray]:
+    whole = y.dtype.kind in "bui"
+    if y.ndim == 1:
+        return ("classification", y) if whole else ("regression", _finite(name, key, y[:, None]))
+    if y.ndim > 2:
+        _fail(name, f"{key} has shape {y.shape}", "save targets of shape (n,) or (n, outputs)")
+    if whole and y.shape[1] == 1:
+        # Labels kept as a column are common; taking them for numbers to regress would go unnoticed.
+        cure = f"save {key}.ravel() for classification, or floats for regression"
+        _fail(name, f"{key} is a column of integers, which may be labels or values", cure)
+    if whole and ((y == 0) | (y == 1)).all() and (y.sum(axis=1) == 1).all():
+        return "classification", y.argmax(axis=1)
+    return "regression", _finite(name, key, y)
+
+
+def _standardisation(raw: np.ndarray) -> Normalisation:
+    std = raw.std(axis=0, dtype=np.float64)
+    constant = raw.min(axis=0) == raw.max(axis=0)  # exact, where a computed std may come out as 1e-17
+    return Normalisation(mean=raw.mean(axis=0, dtype=np.float64), std=np.where(constant, 1.0, std))
