@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 T = TypeVar("T")
+Real = int | float | None
 
 
 def unknown(what: str, given: object, known: Iterable[str]) -> str:
@@ -34,7 +35,7 @@ def integer(what: str, value: object, at_least: int) -> int:
     return int(value)
 
 
-def number(what: str, value: Any, *, at_least: float | None = None, above: float | None = None) -> None:
+def number(what: str, value: Any, *, at_least: Real = None, above: Real = None) -> None:
     """A finite number inside its bounds. Arrays (a swept or traced value) are taken on trust."""
     if hasattr(value, "aval"):
         return

@@ -11,10 +11,11 @@ from jaxtyping import Array, ArrayLike, Float
 from . import _check, _precision
 from ._network import Network, as_inputs
 from ._precision import Precision
-from ._types import Activities, Inputs, Outputs, Scalar
+from ._types import Activities, Inputs, Outputs, Real, Scalar
 
 PerSample = Float[Array, " batch"]
 PerLayer = Float[Array, " all_layers"]
+Stack = Float[Array, "layers _ _"]
 Loss = Callable[[Outputs, Outputs], Array]
 
 
@@ -58,10 +59,10 @@ class Energy(eqx.Module):
     """
 
     loss: str = eqx.field(static=True, default="mse")
-    output_precision: float | Scalar = 1.0
-    activity_decay: float | Scalar = 0.0
-    weight_decay: float | Scalar = 0.0
-    orthogonality: float | Scalar = 0.0
+    output_precision: Real = 1.0
+    activity_decay: Real = 0.0
+    weight_decay: Real = 0.0
+    orthogonality: Real = 0.0
 
     def __check_init__(self) -> None:
         _check.lookup("loss", self.loss, LOSSES)
@@ -97,9 +98,7 @@ class Energy(eqx.Module):
         return any(not isinstance(w, int | float) or w != 0 for w in (self.weight_decay, self.orthogonality))
 
 
-def errors(
-    network: Network, activities: Activities, x: Inputs, precision: Precision
-) -> tuple[Activities, Outputs]:
+def errors(network: Network, activities: Activities, x: Inputs, precision: Precision) -> tuple[Activities, Outputs]:
     """Prediction errors (H, B, N) from full activities, and the output (B, C) that the last of them predicts."""
     first, hidden, last = network.multipliers
     phi = network.activation(activities)
@@ -113,12 +112,12 @@ def errors(
     return activities - predicted - skipped(activities, network.skip), output
 
 
-def skipped(values: Activities, skip: int) -> Activities | float:
+def skipped(values: Stack, skip: int) -> Stack | float:
     """What the skip connections bring to every layer from the layers below it."""
     return jnp.pad(values[:-skip], ((skip, 0), (0, 0), (0, 0))) if 0 < skip < len(values) else 0.0
 
 
-def returned(values: Activities, skip: int) -> Activities | float:
+def returned(values: Stack, skip: int) -> Stack | float:
     """What the skip connections bring back to every layer from the layers above it: the transpose of `skipped`."""
     return jnp.pad(values[skip:], ((0, skip), (0, 0), (0, 0))) if 0 < skip < len(values) else 0.0
 
@@ -145,7 +144,7 @@ def as_targets(network: Network, y: ArrayLike, batch: int | None) -> Outputs:
 
 def layer_energies(
     network: Network,
-    activities: Activities,
+    activities: ArrayLike,
     x: ArrayLike,
     y: ArrayLike,
     *,
@@ -172,12 +171,12 @@ def layer_energies(
     ```
     """
     energy = Energy() if energy is None else energy
-    x = as_inputs(network, x)
-    y = as_targets(network, y, len(x))
-    check_activities(network, activities, len(x))
+    inputs = as_inputs(network, x)
+    targets = as_targets(network, y, len(inputs))
+    check_activities(network, activities, len(inputs))
     policy = _precision.resolve(None, (network, activities))
-    network, activities, x, y = policy.cast((network, jnp.asarray(activities), x, y))
-    return _layer_energies(network, activities, x, y, energy, free_input, policy)
+    network, states, inputs, targets = policy.cast((network, jnp.asarray(activities), inputs, targets))
+    return _layer_energies(network, states, inputs, targets, energy, free_input, policy)
 
 
 @eqx.filter_jit
@@ -200,7 +199,7 @@ def _layer_energies(
 
 def energy(
     network: Network,
-    activities: Activities,
+    activities: ArrayLike,
     x: ArrayLike,
     y: ArrayLike,
     *,

@@ -4,7 +4,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import jax.random as jr
-from jaxtyping import Array, ArrayLike, Float
+from jaxtyping import Array, ArrayLike
 
 from . import _precision
 from ._energy import Energy, as_targets, check_activities
@@ -23,8 +23,8 @@ def infer(
     solver: AbstractSolver,
     *,
     energy: Energy | None = None,
-    activities: Activities | None = None,
-    input: Float[ArrayLike, "batch in"] | None = None,
+    activities: ArrayLike | None = None,
+    input: ArrayLike | None = None,
     key: PRNGKeyArray | None = None,
     precision: str | None = None,
     history: bool = False,
@@ -64,21 +64,25 @@ def infer(
     free = x is None
     if x is not None and (input is not None or key is not None):
         raise ValueError("input= and key= start the free z₀ of the unsupervised case: leave them out, or pass x=None.")
-    y = as_targets(network, y, None if x is None else jnp.shape(x)[0])
-    x = as_inputs(network, _free_start(network, len(y), input, key) if x is None else x)
-    if len(x) != len(y):
-        raise ValueError(f"input has {len(x)} rows and y has {len(y)}. Pass one row each per sample.")
+    if x is None:
+        targets = as_targets(network, y, None)
+        inputs = as_inputs(network, _free_start(network, len(targets), input, key))
+    else:
+        inputs = as_inputs(network, x)
+        targets = as_targets(network, y, len(inputs))
+    if len(inputs) != len(targets):
+        raise ValueError(f"input has {len(inputs)} rows and y has {len(targets)}. Pass one row each per sample.")
+    start = None
     if activities is not None:
-        check_activities(network, activities, len(x))
-        activities = jnp.asarray(activities)
+        check_activities(network, activities, len(inputs))
+        start = jnp.asarray(activities)
     # a new step size must not compile anew
     solver = jax.tree.map(lambda v: jnp.asarray(v) if isinstance(v, float) else v, solver)
-    return _infer(*policy.cast((network, x, y, solver, activities)), energy, policy, free, history)
+    network, inputs, targets, solver, start = policy.cast((network, inputs, targets, solver, start))
+    return _infer(network, inputs, targets, solver, start, energy, policy, free, history)
 
 
-def _free_start(
-    network: Network, batch: int, start: ArrayLike | None, key: PRNGKeyArray | None
-) -> Float[ArrayLike, "batch in"]:
+def _free_start(network: Network, batch: int, start: ArrayLike | None, key: PRNGKeyArray | None) -> ArrayLike:
     if start is not None:
         return start
     key = jr.key(0) if key is None else key
@@ -103,10 +107,11 @@ def _infer(
     e = posed.errors(solved.delta)
     penalties: Array | float = jnp.sum(energy.layer_penalties(network)) if energy.penalises_weights else 0.0
     return Solution(
-        activities=posed.base + solved.delta.hidden,
-        errors=e.hidden,
+        activities=(posed.base + solved.delta.hidden).mT,
+        errors=e.hidden.mT,
         output_error=posed.output_error(e),
-        input=None if solved.delta.input is None else x + solved.delta.input,
+        input=None if solved.delta.input is None else x + solved.delta.input.T,
+        prediction=posed.base_output.T,
         energy=posed.value(solved.delta, e) + penalties,
         steps=solved.steps,
         gradient_norm=solved.gradient_norm,

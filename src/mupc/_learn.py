@@ -47,14 +47,15 @@ def weight_gradients(
         x = solution.input
     elif x is None:
         raise ValueError("x is missing: pass the inputs that the solution was inferred for.")
-    x = as_inputs(network, x)
-    if len(x) != solution.activities.shape[1]:
+    inputs = as_inputs(network, x)
+    if len(inputs) != solution.activities.shape[1]:
         raise ValueError(
-            f"x has {len(x)} rows, the solution {solution.activities.shape[1]}: pass the inputs it was inferred for."
+            f"x has {len(inputs)} rows, the solution {solution.activities.shape[1]}: "
+            "pass the inputs it was inferred for."
         )
-    network, x = policy.cast((network, x))
+    network, inputs = policy.cast((network, inputs))
     return _gradients(
-        network, x, solution.activities, solution.errors, solution.output_error, energy, policy, scaled=True
+        network, inputs, solution.activities, solution.errors, solution.output_error, energy, policy, scaled=True
     )
 
 
@@ -114,13 +115,12 @@ def backprop_gradients(
     energy = Energy() if energy is None else energy
     if energy.decays_activities:
         raise ValueError(
-            f"backpropagation has no free activities to decay, got activity_decay={energy.activity_decay}. "
-            "Set it to 0."
+            f"backpropagation has no free activities to decay, got activity_decay={energy.activity_decay}. Set it to 0."
         )
     policy = _precision.resolve(precision, network)
-    x = as_inputs(network, x)
-    y = as_targets(network, y, len(x))
-    return _backprop(*policy.cast((network, x, y)), energy, policy)
+    inputs = as_inputs(network, x)
+    network, inputs, targets = policy.cast((network, inputs, as_targets(network, y, len(inputs))))
+    return _backprop(network, inputs, targets, energy, policy)
 
 
 @eqx.filter_jit

@@ -74,7 +74,7 @@ class Network(eqx.Module):
         skip: int = 1,
         use_bias: bool = False,
         init: str | Initialiser | None = None,
-        multipliers: Multipliers | None = None,
+        multipliers: tuple[float, ...] | None = None,
         key: PRNGKeyArray,
     ) -> None:
         self.in_size = _check.integer("in_size", in_size, 1)
@@ -110,7 +110,7 @@ class Network(eqx.Module):
         """H, the number of layers of hidden activities."""
         return jax.tree.leaves(self.hidden)[0].shape[0] + 1
 
-    def __call__(self, x: Float[ArrayLike, "batch in"]) -> Outputs:
+    def __call__(self, x: ArrayLike) -> Outputs:
         """The prediction (B, C) for a batch of inputs (B, D)."""
         return forward(self, x)[1]
 
@@ -124,9 +124,7 @@ def _as_multipliers(given: tuple[float, ...]) -> Multipliers:
     return float(first), float(hidden), float(last)
 
 
-def forward(
-    network: Network, x: Float[ArrayLike, "batch in"], *, precision: str | None = None
-) -> tuple[Activities, Outputs]:
+def forward(network: Network, x: ArrayLike, *, precision: str | None = None) -> tuple[Activities, Outputs]:
     """The forward pass: activities (H, B, N) at which every error is zero, and the output (B, C).
 
     **Arguments:** the network, inputs (B, D), and a precision policy (default: that of the weights, in full).
@@ -142,11 +140,11 @@ def forward(
     ```
     """
     policy = _precision.resolve(precision, network)
-    x = as_inputs(network, x)
-    return forward_pass(*policy.cast((network, x)), policy)
+    network, inputs = policy.cast((network, as_inputs(network, x)))
+    return forward_pass(network, inputs, policy)
 
 
-def as_inputs(network: Network, x: Float[ArrayLike, "batch in"]) -> Inputs:
+def as_inputs(network: Network, x: ArrayLike) -> Inputs:
     """`x` as a floating array, after a check of its shape."""
     _check.shape("x", x, ("batch", network.in_size), "Pass one row per sample, in_size columns.")
     x = jnp.asarray(x)

@@ -6,6 +6,7 @@ all four safe; see `docs/precision.md` for the measured errors.
 """
 
 import dataclasses
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -24,11 +25,16 @@ class Precision:
     operand: DTypeLike
     algorithm: lax.Precision | lax.DotAlgorithmPreset
 
-    def cast(self, tree: PyTree) -> PyTree:
+    @property
+    def full(self) -> "Precision":
+        """The policy with the same storage format whose products round nothing away."""
+        return POLICIES[jnp.dtype(self.dtype).name]
+
+    def cast(self, tree: PyTree) -> Any:
         """Every floating array of `tree` in the policy's storage format."""
         return _cast(tree, self.dtype)
 
-    def cast_operands(self, tree: PyTree) -> PyTree:
+    def cast_operands(self, tree: PyTree) -> Any:
         """Every floating array of `tree` in the format that products read: done once, ahead of a loop."""
         return _cast(tree, self.operand)
 
@@ -44,7 +50,7 @@ class Precision:
 
 
 def _cast(tree: PyTree, dtype: DTypeLike) -> PyTree:
-    def cast(leaf: object) -> object:
+    def cast(leaf: Any) -> Any:
         floating = isinstance(leaf, jax.Array) and jnp.issubdtype(leaf.dtype, jnp.floating)
         return leaf.astype(dtype) if floating else leaf
 
@@ -71,7 +77,7 @@ def resolve(name: str | None, tree: PyTree) -> Precision:
         floats = [x.dtype for x in jax.tree.leaves(tree) if jnp.issubdtype(jnp.result_type(x), jnp.floating)]
         name = "float64" if floats and jnp.result_type(*floats) == jnp.float64 else "float32"
     policy = lookup("precision", name, POLICIES)
-    if policy.name == "float64" and not jax.config.jax_enable_x64:
+    if policy.name == "float64" and not jax.config.jax_enable_x64:  # type: ignore[attr-defined]
         raise ValueError(
             "precision 'float64' needs JAX's 64-bit mode: call jax.config.update('jax_enable_x64', True) first, "
             "or set the environment variable JAX_ENABLE_X64=1."

@@ -8,42 +8,57 @@ Every product then acts on a quantity of the signal's own size, so that its rela
 operands and nothing is lost to cancellation.
 """
 
+import dataclasses
+from collections.abc import Sequence
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from ._energy import Energy, errors, half_square, returned, skipped
+from ._activation import Activation
+from ._energy import Energy, errors, returned, skipped
+from ._layer import AbstractMap
 from ._network import Network, forward_pass
+from ._parameterisation import Multipliers
 from ._precision import Precision
 from ._types import Activities, Inputs, Outputs, Scalar
+
+# everything in this file has the batch last, as `AbstractMap` wants it
+Hidden = Float[Array, "layers width batch"]
+Input = Float[Array, "in batch"]
+Output = Float[Array, "out batch"]
 
 
 class Increments(eqx.Module):
     """δ of the hidden layers, and of z₀ where it is free: what solvers iterate on, and their gradients."""
 
-    hidden: Activities
-    input: Inputs | None
+    hidden: Hidden
+    input: Input | None
 
 
 class Errors(eqx.Module):
     """e of the hidden layers, and the output that the last of them leads to."""
 
-    hidden: Activities
-    output: Outputs
+    hidden: Hidden
+    output: Output
 
 
 class Problem(eqx.Module):
     """Minimise the energy of every sample over δ. Made by `problem`, or `top` for its uppermost layers."""
 
-    network: Network
+    input: AbstractMap | None  # None: the input is given, not free
+    hidden: AbstractMap
+    readout: AbstractMap
     energy: Energy
-    base: Activities
-    base_errors: Activities | None  # None: zero, as at the forward pass
-    base_output: Outputs
-    base_input: Inputs | None  # None: the input is given, not free
-    y: Outputs
-    precision: Precision = eqx.field(static=True)
+    base: Hidden
+    base_errors: Hidden | None  # None: zero, as at the forward pass
+    base_output: Output
+    base_input: Input | None
+    y: Output
+    activation: Activation = eqx.field(static=True)
+    multipliers: Multipliers = eqx.field(static=True)
+    skip: int = eqx.field(static=True)
 
     @property
     def depth(self) -> int:
@@ -51,71 +66,66 @@ class Problem(eqx.Module):
 
     def start(self) -> Increments:
         """δ = 0."""
-        free = None if self.base_input is None else jnp.zeros_like(self.base_input)
-        return Increments(jnp.zeros_like(self.base), free)
+        return jax.tree.map(jnp.zeros_like, Increments(self.base, self.base_input))
 
     def errors(self, delta: Increments) -> Errors:
         """e and the output at z⁰ + δ."""
-        first, hidden, last = self.network.multipliers
-        change = self.network.activation.difference(self.base, delta.hidden)
-        if delta.input is None:
+        first, hidden, last = self.multipliers
+        change = self.activation.difference(self.base, delta.hidden)
+        if self.input is None or delta.input is None:
             into_first = jnp.zeros_like(self.base[:1])
         else:
-            into_first = first * self.network.input.linear(delta.input, self.precision)[None]
-        inner = hidden * self.network.hidden.linear(change[:-1], self.precision)
-        e = delta.hidden - skipped(delta.hidden, self.network.skip) - jnp.concatenate([into_first, inner])
-        output = self.base_output + last * self.network.readout.linear(change[-1], self.precision)
+            into_first = first * self.input.linear(delta.input)[None]
+        inner = hidden * self.hidden.linear(change[:-1])
+        e = delta.hidden - skipped(delta.hidden, self.skip) - jnp.concatenate([into_first, inner])
+        output = self.base_output + last * self.readout.linear(change[-1])
         return Errors(e if self.base_errors is None else self.base_errors + e, output)
 
     def gradient(self, delta: Increments, e: Errors) -> Increments:
         """∂F/∂z of each sample, given the errors at δ."""
-        first, hidden, last = self.network.multipliers
+        first, hidden, last = self.multipliers
         z = self.base + delta.hidden
-        top = (last * self.energy.output_precision) * self.network.readout.transpose(
-            self.output_error(e), self.precision
-        )
-        inner = hidden * self.network.hidden.transpose(e.hidden[1:], self.precision)
+        top = last * self.energy.output_precision * self.readout.transpose(self.output_error(e).T)
+        inner = hidden * self.hidden.transpose(e.hidden[1:])
         back = jnp.concatenate([inner, top[None]])
-        gradient = e.hidden - returned(e.hidden, self.network.skip) - self.network.activation.derivative(z) * back
+        gradient = e.hidden - returned(e.hidden, self.skip) - self.activation.derivative(z) * back
         if self.energy.decays_activities:
             gradient = gradient + self.energy.activity_decay * z
-        return Increments(gradient, self._input_gradient(delta, e))
-
-    def _input_gradient(self, delta: Increments, e: Errors) -> Inputs | None:
-        if self.base_input is None or delta.input is None:
-            return None
-        first = self.network.multipliers[0]
-        gradient = -first * self.network.input.transpose(e.hidden[0], self.precision)
-        return gradient + self.energy.activity_decay * (self.base_input + delta.input)
+        if self.input is None or self.base_input is None or delta.input is None:
+            return Increments(gradient, None)
+        decay = self.energy.activity_decay * (self.base_input + delta.input)
+        return Increments(gradient, decay - first * self.input.transpose(e.hidden[0]))
 
     def output_error(self, e: Errors) -> Outputs:
         """The negative gradient of the loss in the output, (B, C)."""
-        return self.energy.output_error(e.output, self.y)
+        return self.energy.output_error(e.output.T, self.y.T)
 
     def value(self, delta: Increments, e: Errors) -> Scalar:
         """The energy, batch mean, without the weight penalties, which inference cannot change."""
-        total = jnp.sum(half_square(e.hidden))
-        total += self.energy.output_precision * jnp.mean(self.energy.output_loss(e.output, self.y))
+        squares = jnp.sum(e.hidden**2)
         if self.energy.decays_activities:
-            total += self.energy.activity_decay * jnp.sum(half_square(self.base + delta.hidden))
-            if self.base_input is not None and delta.input is not None:
-                total += self.energy.activity_decay * half_square(self.base_input + delta.input)
-        return total
+            z = jax.tree.map(jnp.add, Increments(self.base, self.base_input), delta)
+            squares += self.energy.activity_decay * sum_of_squares(z)
+        loss = jnp.mean(self.energy.output_loss(e.output.T, self.y.T))
+        return squares / (2 * self.y.shape[-1]) + self.energy.output_precision * loss
 
     @property
     def spreads_from_the_top(self) -> bool:
         """Whether all gradients start at zero except the last layer's: then a local step moves one layer at a time
         (n with an n-skip), and layers that it has not reached need no work."""
-        fixed_input = self.base_input is None
-        return self.base_errors is None and fixed_input and not self.energy.decays_activities
+        return self.base_errors is None and self.base_input is None and not self.energy.decays_activities
 
     def top(self, layers: int) -> "Problem":
         """The problem of the uppermost `layers` alone, with δ = 0 below them."""
         below = self.depth - layers
-        hidden = jax.tree.map(lambda leaf: leaf[below:], self.network.hidden)
-        return eqx.tree_at(
-            lambda p: (p.network.hidden, p.base), self, (hidden, self.base[below:]), is_leaf=lambda x: x is None
+        base_errors = None if self.base_errors is None else self.base_errors[below:]
+        return dataclasses.replace(
+            self, hidden=self.hidden.top(layers - 1), base=self.base[below:], base_errors=base_errors
         )
+
+    def prepared(self, windows: Sequence[int]) -> "Problem":
+        """The same problem, told which `top(layers)` will be asked for."""
+        return dataclasses.replace(self, hidden=self.hidden.prepared([layers - 1 for layers in windows]))
 
 
 def problem(
@@ -128,31 +138,41 @@ def problem(
     activities: Activities | None,
     free_input: bool,
 ) -> Problem:
-    """The problem around the forward pass from `x`, or around given activities."""
+    """The problem around the forward pass from `x`, or around given activities. Arguments have the batch first."""
+    # The base point is found in full precision: it is a small part of the work, and rounding it would put some ReLU
+    # units on the wrong side of their kink, which no accuracy of the increments could mend.
     base_errors = None
     if activities is None:
-        activities, output = forward_pass(network, x, precision)
+        activities, output = forward_pass(network, x, precision.full)
     else:
-        base_errors, output = errors(network, activities, x, precision)
+        base_errors, output = errors(network, activities, x, precision.full)
     return Problem(
-        network=precision.cast_operands(network),
+        input=network.input.linear_map(precision) if free_input else None,
+        hidden=network.hidden.linear_map(precision),
+        readout=network.readout.linear_map(precision),
         energy=energy,
-        base=activities,
-        base_errors=base_errors,
-        base_output=output,
-        base_input=x if free_input else None,
-        y=y,
-        precision=precision,
+        base=activities.mT,
+        base_errors=None if base_errors is None else base_errors.mT,
+        base_output=output.T,
+        base_input=x.T if free_input else None,
+        y=y.T,
+        activation=network.activation,
+        multipliers=network.multipliers,
+        skip=network.skip,
     )
+
+
+def sum_of_squares(tree: Increments) -> Scalar:
+    """Σ of every entry squared."""
+    leaves = jax.tree.leaves(tree)
+    return sum((jnp.sum(leaf**2) for leaf in leaves), start=jnp.zeros((), leaves[0].dtype))
 
 
 def gradient_norm(gradient: Increments) -> Scalar:
     """Root mean square over samples of each sample's gradient norm."""
-    leaves = jax.tree.leaves(gradient)
-    batch = gradient.hidden.shape[1]
-    return jnp.sqrt(sum((jnp.sum(leaf**2) for leaf in leaves), start=jnp.zeros((), leaves[0].dtype)) / batch)
+    return jnp.sqrt(sum_of_squares(gradient) / gradient.hidden.shape[-1])
 
 
-def pad_below(values: Float[Array, "top batch width"], depth: int) -> Float[Array, "layers batch width"]:
+def pad_below(values: Float[Array, "top width batch"], depth: int) -> Hidden:
     """Zeros for the layers under a window."""
     return jnp.pad(values, ((depth - values.shape[0], 0), (0, 0), (0, 0)))

@@ -6,7 +6,7 @@ from jaxtyping import Array, Float, Int
 from ._types import Activities, Inputs, Outputs, Scalar
 
 
-class RESULTS(eqx.Enumeration):  # type: ignore[misc]
+class RESULTS(eqx.Enumeration):
     """Why inference stopped."""
 
     steps_done = "all the steps asked for were taken"
@@ -31,6 +31,7 @@ class Solution(eqx.Module):
     - `activities` (H, B, N), `errors` (H, B, N) and `output_error` (B, C): z, e and the negative gradient of the
       loss in the output, y − output for the squared error.
     - `input` (B, D): the inferred z₀ in the unsupervised case, else None.
+    - `prediction` (B, C): the output at the start of inference, before the targets act: what the network predicts.
     - `energy`: as `mupc.energy` gives it there.
     - `steps`: steps taken. `gradient_norm`: root mean square over samples of each sample's activity gradient norm.
     - `result`: why it stopped; `mupc.RESULTS[solution.result]` says it in words.
@@ -41,6 +42,7 @@ class Solution(eqx.Module):
     errors: Activities
     output_error: Outputs
     input: Inputs | None
+    prediction: Outputs
     energy: Scalar
     steps: Int[Array, ""]
     gradient_norm: Scalar

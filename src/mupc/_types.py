@@ -10,6 +10,7 @@ import jax
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
 Scalar: TypeAlias = Float[Array, ""]
+Real: TypeAlias = int | float | Scalar
 Activities: TypeAlias = Float[Array, "layers batch width"]
 Inputs: TypeAlias = Float[Array, "batch in"]
 Outputs: TypeAlias = Float[Array, "batch out"]
@@ -26,5 +27,6 @@ __all__ = [
     "Int",
     "Outputs",
     "PRNGKeyArray",
+    "Real",
     "Scalar",
 ]

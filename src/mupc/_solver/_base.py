@@ -7,7 +7,7 @@ import equinox as eqx
 from jaxtyping import Array, Bool
 
 from .._problem import Increments, Problem, gradient_norm
-from .._types import Scalar
+from .._types import Real, Scalar
 
 State = TypeVar("State")
 
@@ -24,7 +24,7 @@ class AbstractSolver(eqx.Module, Generic[State]):
     """
 
     steps: eqx.AbstractVar[int]
-    tol: eqx.AbstractVar[float | None]
+    tol: eqx.AbstractVar[Real | None]
     local: eqx.AbstractClassVar[bool]
 
     @abc.abstractmethod
@@ -32,11 +32,9 @@ class AbstractSolver(eqx.Module, Generic[State]):
         """The state before the first step. Arrays in it that belong to layers have the shape of `delta.hidden`."""
 
     @abc.abstractmethod
-    def step(
-        self, problem: Problem, delta: Increments, gradient: Increments, state: State
-    ) -> tuple[Increments, State]:
+    def step(self, problem: Problem, delta: Increments, gradient: Increments, state: State) -> tuple[Increments, State]:
         """The next δ and state, given the gradient at δ."""
 
     def terminate(self, gradient: Increments, first_norm: Scalar) -> Bool[Array, ""]:
         """Whether to stop before another step: the gradient norm against the tolerance."""
-        return gradient_norm(gradient) <= self.tol * first_norm
+        return gradient_norm(gradient) <= (0.0 if self.tol is None else self.tol) * first_norm

@@ -2,9 +2,11 @@
 
 from typing import ClassVar
 
+import jax
+
 from .. import _check
 from .._problem import Increments, Problem
-from .._types import Scalar
+from .._types import Real
 from ._base import AbstractSolver
 
 
@@ -29,9 +31,9 @@ class GradientDescent(AbstractSolver[None]):
     ```
     """
 
-    lr: float | Scalar
+    lr: Real  # type: ignore[misc]
     steps: int
-    tol: float | None = None
+    tol: Real | None = None
     local: ClassVar[bool] = True
 
     def __check_init__(self) -> None:
@@ -43,9 +45,5 @@ class GradientDescent(AbstractSolver[None]):
     def init(self, problem: Problem, delta: Increments) -> None:
         return None
 
-    def step(
-        self, problem: Problem, delta: Increments, gradient: Increments, state: None
-    ) -> tuple[Increments, None]:
-        hidden = delta.hidden - self.lr * gradient.hidden
-        free = None if gradient.input is None else delta.input - self.lr * gradient.input
-        return Increments(hidden, free), state
+    def step(self, problem: Problem, delta: Increments, gradient: Increments, state: None) -> tuple[Increments, None]:
+        return jax.tree.map(lambda d, g: d - self.lr * g, delta, gradient), state

@@ -62,9 +62,10 @@ def segments(depth: int, reach: int, steps: int, windowed: bool) -> list[Segment
 
 def solve(solver: AbstractSolver, problem: Problem, history: bool) -> Solved:
     """Runs `solver` on `problem` from δ = 0."""
-    depth, reach = problem.depth, max(1, problem.network.skip)
+    depth, reach = problem.depth, max(1, problem.skip)
     windowed = solver.local and problem.spreads_from_the_top
     plan = segments(depth, reach, solver.steps, windowed)
+    problem = problem.prepared([segment.layers for segment in plan])
 
     def resize(tree: PyTree, layers: int) -> PyTree:
         # arrays that belong to layers are recognised by their shape; counters and the like stay as they are
@@ -96,12 +97,12 @@ def solve(solver: AbstractSolver, problem: Problem, history: bool) -> Solved:
     e = window.errors(delta)
     gradient = window.gradient(delta, e)
     value, norm = window.value(delta, e), gradient_norm(gradient)
-    if solver.tol is None:
-        result = RESULTS.steps_done
-    else:
+    where: Any = RESULTS.where
+    result: Any = RESULTS.steps_done
+    if solver.tol is not None:
         within = solver.terminate(gradient, carry.first_norm)
-        result = RESULTS.where(within, RESULTS.converged, RESULTS.not_converged)
-    result = RESULTS.where(jnp.isfinite(value), result, RESULTS.nonfinite)
+        result = where(within, RESULTS.converged, RESULTS.not_converged)
+    result = where(jnp.isfinite(value), result, RESULTS.nonfinite)
     trace = _record(carry.history, carry.taken, value, norm)
     return Solved(resize(delta, depth), carry.taken, result, norm, trace)
 

@@ -1,4 +1,4 @@
-"""The named data sets: sizes, normalisation, files, checksums and official sources, each written here once."""
+"""The named data sets: sizes, normalisation, files, checksums and official sources, each written once."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import difflib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from mupc.data._dataset import DataError, Normalisation, Split
-from mupc.data._formats import Contents, parse_cifar, parse_idx
+from ._dataset import DataError, Normalisation, Split
+from ._formats import Contents, parse_cifar, parse_idx
 
 
 @dataclass(frozen=True)
@@ -196,6 +196,5 @@ def find_entry(name: str) -> Entry:
         return CATALOGUE[name]
     near = difflib.get_close_matches(name.lower(), CATALOGUE, n=1, cutoff=0.5)
     hint = f"did you mean {near[0]!r}? " if near else ""
-    raise DataError(
-        f"unknown data set {name!r}: {hint}choose one of {', '.join(CATALOGUE)}, or give a path ending in .npz"
-    )
+    names = ", ".join(CATALOGUE)
+    raise DataError(f"unknown data set {name!r}: {hint}choose one of {names}, or give a path ending in .npz")

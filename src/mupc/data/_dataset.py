@@ -44,7 +44,7 @@ class Normalisation:
         return (raw.astype("float32") * self.scale - self.mean) / self.std
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Split:
     """One part of a data set, as stored.
 
@@ -64,6 +64,9 @@ class Split:
                 f"a split needs raw of shape (n, features) and n targets, got {self.raw.shape} "
                 f"and {self.targets.shape}: reshape the inputs or drop the unmatched samples"
             )
+
+    def __repr__(self) -> str:
+        return f"Split(raw={self.raw.dtype}{self.raw.shape}, targets={self.targets.dtype}{self.targets.shape})"
 
     def __len__(self) -> int:
         return len(self.raw)
@@ -112,7 +115,7 @@ class Dataset:
     @cached_property
     def x_train(self) -> np.ndarray:
         """Normalised training inputs, `(n, in_size)` float32."""
-        return self.normalisation(self.train.raw)
+        return np.asarray(self.normalisation(self.train.raw))
 
     @cached_property
     def y_train(self) -> np.ndarray:
@@ -122,7 +125,7 @@ class Dataset:
     @cached_property
     def x_test(self) -> np.ndarray:
         """Normalised test inputs, `(n, in_size)` float32."""
-        return self.normalisation(self.test.raw)
+        return np.asarray(self.normalisation(self.test.raw))
 
     @cached_property
     def y_test(self) -> np.ndarray:
@@ -134,18 +137,12 @@ class Dataset:
         targets = np.asarray(targets)
         if self.classes is None:
             if targets.ndim != 2 or targets.shape[1] != self.out_size:
-                raise DataError(
-                    f"targets have shape {targets.shape}: pass an array of shape (n, {self.out_size})"
-                )
+                raise DataError(f"targets have shape {targets.shape}: pass an array of shape (n, {self.out_size})")
             return targets.astype(np.float32)
         if targets.ndim != 1 or not np.issubdtype(targets.dtype, np.integer):
-            raise DataError(
-                f"labels are {targets.dtype} of shape {targets.shape}: pass integers of shape (n,)"
-            )
+            raise DataError(f"labels are {targets.dtype} of shape {targets.shape}: pass integers of shape (n,)")
         if len(targets) and not 0 <= targets.min() <= targets.max() < self.classes:
-            raise DataError(
-                f"labels run from {targets.min()} to {targets.max()}: pass labels 0 to {self.classes - 1}"
-            )
+            raise DataError(f"labels run from {targets.min()} to {targets.max()}: pass labels 0 to {self.classes - 1}")
         encoded = np.zeros((len(targets), self.classes), np.float32)
         encoded[np.arange(len(targets)), targets] = 1
         return encoded
@@ -162,9 +159,7 @@ class Dataset:
         100
         """
         if self.validation is not None:
-            raise DataError(
-                f"{self.name} already has a validation split: start from the data set without one"
-            )
+            raise DataError(f"{self.name} already has a validation split: start from the data set without one")
         count = _validation_count(fraction_or_count, len(self.train))
         order = np.random.default_rng(seed).permutation(len(self.train))
         # Sorted, so that samples keep the order of the file within each part.

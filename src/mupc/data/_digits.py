@@ -4,23 +4,21 @@ from __future__ import annotations
 
 import numpy as np
 
-from mupc.data._catalogue import Entry
-from mupc.data._dataset import DataError, Dataset, Split
+from ._catalogue import Entry
+from ._dataset import DataError, Dataset, Split
 
 _TEST_EVERY = 5
 
 
 def load_digits(entry: Entry) -> Dataset:
-    """The digits with a fixed split: of each class, in the order of the file, every fifth image is for testing.
+    """The digits with a fixed split: of each class, in the order of the file, every fifth is a test image.
 
     The split is stratified, needs no random numbers, and so is the same on every machine and version.
     """
     try:
         from sklearn.datasets import load_digits as load
     except ImportError:
-        raise DataError(
-            "digits comes with scikit-learn, which is missing: pip install scikit-learn"
-        ) from None
+        raise DataError("digits comes with scikit-learn, which is missing: pip install scikit-learn") from None
 
     images, labels = load(return_X_y=True)
     raw, targets = images.astype(np.uint8), labels.astype(np.int32)

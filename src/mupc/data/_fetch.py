@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import tarfile
 import tempfile
@@ -9,10 +10,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mupc.data._catalogue import Download, Entry, File, find_entry
-from mupc.data._dataset import DataError
-from mupc.data._formats import Damaged, read
-from mupc.data._locate import PathLike, cache_folder, find_file, searched, wanted
+from ._catalogue import Download, Entry, File, find_entry
+from ._dataset import DataError
+from ._formats import Damaged, read
+from ._locate import PathLike, cache_folder, find_file, searched, wanted
 
 if TYPE_CHECKING:
     from rich.progress import Progress
@@ -39,8 +40,14 @@ def fetch(name: str, *, data_dir: PathLike | None = None, progress: bool = True)
     if not due:
         return folder
 
-    from rich.console import Console
-    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
+    try:
+        import pooch  # noqa: F401
+        from rich.console import Console
+        from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
+    except ImportError as error:
+        raise DataError(
+            f"fetching {name} needs the package {error.name}, which is missing: pip install pooch rich"
+        ) from None
 
     console = Console(stderr=True)
     columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TimeRemainingColumn())
@@ -49,7 +56,7 @@ def fetch(name: str, *, data_dir: PathLike | None = None, progress: bool = True)
         with Progress(*columns, console=console, disable=not (progress and console.is_terminal)) as bars:
             for download in due:
                 path = _retrieve(entry, download, folder, bars)
-                if tarfile.is_tarfile(path):
+                if download.name.endswith(".tar.gz"):
                     unpack(path, folder, download.files)
                     path.unlink()
     except OSError as error:
@@ -58,6 +65,9 @@ def fetch(name: str, *, data_dir: PathLike | None = None, progress: bool = True)
             f"{name} cannot be stored in {folder} ({reason}): free or unlock that folder, "
             "or set MUPC_CACHE to one you can write to"
         ) from None
+    finally:
+        with contextlib.suppress(OSError):
+            folder.rmdir()  # does nothing unless it is empty: a download that failed leaves no folder behind
     return folder
 
 
@@ -121,8 +131,7 @@ def _retrieve(entry: Entry, download: Download, folder: Path, bars: Progress) ->
         ) from None
     except ValueError:
         raise DataError(
-            f"{download.url} gave a file with the wrong checksum, which was discarded: "
-            f"try again later, or {by_hand}"
+            f"{download.url} gave a file with the wrong checksum, which was discarded: try again later, or {by_hand}"
         ) from None
     return Path(path)
 

@@ -18,7 +18,7 @@ from pathlib import Path
 
 import numpy as np
 
-from mupc.data._dataset import Split
+from ._dataset import Split
 
 _GZIP_MAGIC = b"\x1f\x8b"
 _UINT8 = 8
@@ -69,9 +69,7 @@ def idx_array(contents: Contents, item_shape: tuple[int, ...]) -> np.ndarray:
     magic = bytes([0, 0, _UINT8, dimensions])
     offset = len(magic) + 4 * dimensions
     if data[: len(magic)] != magic:
-        raise Damaged(
-            f"{path} is not the expected IDX file: it begins with {data[:4].hex()!r}, not {magic.hex()!r}"
-        )
+        raise Damaged(f"{path} is not the expected IDX file: it begins with {data[:4].hex()!r}, not {magic.hex()!r}")
     if len(data) < offset:
         raise Damaged(f"{path} is truncated: it ends within its IDX header")
     shape = struct.unpack_from(f">{dimensions}I", data, len(magic))
@@ -82,9 +80,7 @@ def idx_array(contents: Contents, item_shape: tuple[int, ...]) -> np.ndarray:
     expected, held = math.prod(shape), len(data) - offset
     if held != expected:
         state = "truncated" if held < expected else "followed by trailing bytes"
-        raise Damaged(
-            f"{path} is {state}: its IDX header says {expected:,} bytes of values, it holds {held:,}"
-        )
+        raise Damaged(f"{path} is {state}: its IDX header says {expected:,} bytes of values, it holds {held:,}")
     return np.frombuffer(data, np.uint8, offset=offset).reshape(shape)
 
 
@@ -117,9 +113,7 @@ def parse_cifar(files: Sequence[Contents], image_shape: tuple[int, ...], classes
 def _cifar_records(contents: Contents, size: int, classes: int) -> np.ndarray:
     path, held = contents.path, len(contents.data)
     if not held or held % size:
-        raise Damaged(
-            f"{path} is truncated or not CIFAR-10: {held:,} bytes are not records of {size:,} bytes"
-        )
+        raise Damaged(f"{path} is truncated or not CIFAR-10: {held:,} bytes are not records of {size:,} bytes")
     records = np.frombuffer(contents.data, np.uint8).reshape(-1, size)
     _check_labels(records[:, 0], classes, path)
     return records

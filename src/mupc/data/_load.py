@@ -6,13 +6,13 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
-from mupc.data._catalogue import CATALOGUE, Entry, File, find_entry
-from mupc.data._dataset import DataError, Dataset
-from mupc.data._digits import load_digits
-from mupc.data._fetch import fetch
-from mupc.data._formats import Contents, Damaged, read
-from mupc.data._locate import Location, PathLike, locate, searched, wanted
-from mupc.data._npz import load_npz
+from ._catalogue import CATALOGUE, Entry, File, find_entry
+from ._dataset import DataError, Dataset
+from ._digits import load_digits
+from ._fetch import fetch
+from ._formats import Contents, Damaged, read
+from ._locate import Location, PathLike, locate, searched, survey, wanted
+from ._npz import load_npz
 
 
 @dataclass(frozen=True)
@@ -96,21 +96,22 @@ def check(name: PathLike, data_dir: PathLike | None = None) -> list[FileCheck]:
         except DataError as error:
             return [FileCheck(name, False, str(error))]
     entry = find_entry(name)
-    location = locate(entry, data_dir)
-    if location is None:
-        message = f"not in {searched(entry, data_dir)}: run `mupc data fetch {entry.name}`"
-        return [FileCheck(file.names[0], False, message) for file in entry.files]
-    return [_check_file(entry, file, path) for file, path in zip(entry.files, location.files, strict=True)]
+    # The place that load would read, or else the one that comes nearest to it.
+    best = max(survey(entry, data_dir), key=lambda holding: sum(path is not None for path in holding.files))
+    absent = f"not in {best.place.folder}" if any(best.files) else f"not in {searched(entry, data_dir)}"
+    return [
+        _check_file(entry, file, path)
+        if path
+        else FileCheck(file.names[0], False, f"{absent}: run `mupc data fetch {entry.name}`")
+        for file, path in zip(entry.files, best.files, strict=True)
+    ]
 
 
 def _describe(entry: Entry, data_dir: PathLike | None) -> Available:
     where: str | None = "scikit-learn"
     if entry.downloads:
-        try:
-            location = locate(entry, data_dir)
-        except DataError:  # a folder that is not there or is incomplete holds no data set
-            location = None
-        where = location.place.label if location else None
+        complete = (holding for holding in survey(entry, data_dir) if all(holding.files))
+        where = next((holding.place.label for holding in complete), None)
     return Available(entry.name, entry.image_shape, entry.train, entry.test, entry.classes, where)
 
 
@@ -172,6 +173,7 @@ def _replace(entry: Entry) -> str:
 
 def _mismatch(entry: Entry, file: File, content: Contents) -> str:
     return (
-        f"{content.path} does not match the published checksum of {entry.name} (sha256 {content.sha256[:12]}…, "
-        f"expected {file.sha256[:12]}…); {_replace(entry)}, or pass --no-verify-data to use it as it is"
+        f"{content.path} does not match the published checksum of {entry.name} "
+        f"(sha256 {content.sha256[:12]}…, expected {file.sha256[:12]}…); {_replace(entry)}, "
+        "or pass --no-verify-data to use it as it is"
     )

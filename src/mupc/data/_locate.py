@@ -6,8 +6,8 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
-from mupc.data._catalogue import Entry, File
-from mupc.data._dataset import DataError
+from ._catalogue import Entry, File
+from ._dataset import DataError
 
 PathLike = str | os.PathLike[str]
 
@@ -23,6 +23,14 @@ class Place:
 
     folder: Path
     label: str
+
+
+@dataclass(frozen=True)
+class Holding:
+    """The files of a data set that a place holds, in the order of the catalogue; None for a missing one."""
+
+    place: Place
+    files: tuple[Path | None, ...]
 
 
 @dataclass(frozen=True)
@@ -64,21 +72,24 @@ def shared_places(entry: Entry) -> list[Place]:
     return [Place(*system), cache] if system else [cache]
 
 
+def survey(entry: Entry, data_dir: PathLike | None = None) -> list[Holding]:
+    """What each place holds, in the order they are searched."""
+    places = user_places(entry, data_dir) + shared_places(entry)
+    return [Holding(p, tuple(find_file(p.folder, file) for file in entry.files)) for p in places]
+
+
 def locate(entry: Entry, data_dir: PathLike | None = None) -> Location | None:
     """The first place that holds every file; a user's folder that holds only some of them is an error."""
-    for place in user_places(entry, data_dir):
-        found = [find_file(place.folder, file) for file in entry.files]
-        missing = [file.names[0] for file, path in zip(entry.files, found, strict=True) if path is None]
-        if missing and len(missing) < len(found):
-            raise DataError(
-                f"{place.folder} holds only a part of {entry.name}: add {', '.join(missing)}, or drop --data-dir"
-            )
-        if not missing:
-            return Location(place, tuple(path for path in found if path))
-    for place in shared_places(entry):
-        found = [find_file(place.folder, file) for file in entry.files]
-        if all(found):
-            return Location(place, tuple(path for path in found if path))
+    own = user_places(entry, data_dir)
+    for holding in survey(entry, data_dir):
+        paths = tuple(path for path in holding.files if path)
+        if len(paths) == len(entry.files):
+            return Location(holding.place, paths)
+        if paths and holding.place in own:
+            files = zip(entry.files, holding.files, strict=True)
+            missing = ", ".join(file.names[0] for file, path in files if path is None)
+            folder = holding.place.folder
+            raise DataError(f"{folder} holds only a part of {entry.name}: add {missing}, or drop --data-dir")
     return None
 
 

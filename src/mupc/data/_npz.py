@@ -11,8 +11,8 @@ from typing import NoReturn
 
 import numpy as np
 
-from mupc.data._catalogue import CENTRED
-from mupc.data._dataset import DataError, Dataset, Normalisation, Split
+from ._catalogue import CENTRED
+from ._dataset import DataError, Dataset, Normalisation, Split
 
 _KEYS = ("x_train", "y_train", "x_test", "y_test")
 _MOST_BYTES = 64 * 2**30  # of one array, uncompressed: beyond any memory this library is used with
@@ -64,7 +64,7 @@ def _read_arrays(name: str) -> dict[str, np.ndarray]:
                 _check_header(name, key, archive)
         with np.load(path, allow_pickle=False) as file:
             return {key: file[key] for key in _KEYS}
-    except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError):
+    except (zipfile.BadZipFile, zlib.error, EOFError, RuntimeError):
         _fail(name, "it is truncated, corrupt or not a .npz file", "write it again with numpy.savez")
     except OSError as error:
         _fail(name, f"it cannot be read ({error.strerror or type(error).__name__})", "check its permissions")
@@ -73,7 +73,7 @@ def _read_arrays(name: str) -> dict[str, np.ndarray]:
 
 
 def _check_header(name: str, key: str, archive: zipfile.ZipFile) -> None:
-    """Refuse, before numpy allocates anything, an array that is not plain or whose header lies about its size."""
+    """Refuse, before numpy allocates anything, what is not a plain array of the size its header says."""
     held = archive.getinfo(f"{key}.npy").file_size
     with archive.open(f"{key}.npy") as stream:
         try:
@@ -88,9 +88,7 @@ def _check_header(name: str, key: str, archive: zipfile.ZipFile) -> None:
             )
         size = math.prod(shape) * dtype.itemsize
         if size != held - stream.tell():
-            _fail(
-                name, f"{key} is corrupt, its header says {size:,} bytes", "write it again with numpy.savez"
-            )
+            _fail(name, f"{key} is corrupt, its header says {size:,} bytes", "write it again with numpy.savez")
         if size > _MOST_BYTES:
             _fail(name, f"{key} has {size:,} bytes, over {_MOST_BYTES:,}", "save fewer samples")
 
@@ -126,11 +124,8 @@ def _finite(name: str, key: str, values: np.ndarray) -> np.ndarray:
     bad = np.argwhere(~np.isfinite(values))
     if len(bad):
         first = tuple(int(i) for i in bad[0])
-        _fail(
-            name,
-            f"{key} has {len(bad)} values that are not finite in float32, the first is {values[first]} at {first}",
-            "remove or fill in those samples",
-        )
+        what = f"{key} has {len(bad)} values that are not finite in float32, first {values[first]} at {first}"
+        _fail(name, what, "remove or fill in those samples")
     return values
 
 
@@ -153,15 +148,13 @@ def _as_targets(
                 "drop classes, or save integers",
             )
         if train.shape[1] != test.shape[1]:
-            _fail(
-                name, f"y_train has {train.shape[1]} columns, y_test {test.shape[1]}", "save the same in both"
-            )
+            _fail(name, f"y_train has {train.shape[1]} columns, y_test {test.shape[1]}", "save the same in both")
         return targets, None
     one_hot = arrays["y_train"].shape[1] if arrays["y_train"].ndim == 2 else None
     found = classes or one_hot or 1 + max(int(train.max()), int(test.max()))
     if len(np.unique(train)) < 2:
         _fail(name, f"y_train has a single class, {train[0]}", "save samples of at least two classes")
-    if classes is None and found > len(train):
+    if classes is None and one_hot is None and found > len(train):
         cure = f"relabel the classes from 0, or pass classes={found}"
         _fail(name, f"labels go up to {found - 1} with only {len(train)} training samples", cure)
     for key, labels in targets.items():
@@ -189,6 +182,6 @@ def _read_targets(name: str, key: str, y: np.ndarray) -> tuple[str, np.ndarray]:
 
 
 def _standardisation(raw: np.ndarray) -> Normalisation:
-    std = raw.std(axis=0, dtype=np.float64)
-    constant = raw.min(axis=0) == raw.max(axis=0)  # exact, where a computed std may come out as 1e-17
-    return Normalisation(mean=raw.mean(axis=0, dtype=np.float64), std=np.where(constant, 1.0, std))
+    # Sums of float32 values are exact in float64, so that a constant feature has a std of exactly 0.
+    std = raw.std(axis=0, dtype=np.float64).astype(np.float32)
+    return Normalisation(mean=raw.mean(axis=0, dtype=np.float64), std=np.where(std == 0, 1, std))

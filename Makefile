@@ -1,0 +1,34 @@
+# make train: the main job on the embedded data set.  make test: the test suite.  Both set up .venv when needed.
+PYTHON ?= python3
+BIN := .venv/bin
+
+.PHONY: setup train test zoo check bench clean
+
+setup: .venv/installed
+
+.venv/installed: pyproject.toml constraints.txt
+	$(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	touch $@
+
+train: setup
+	$(BIN)/python examples/main_job.py
+
+test: setup
+	$(BIN)/python -m pytest -n auto
+
+zoo: setup
+	$(BIN)/python -m pytest -n auto --zoo tests/test_zoo.py
+
+check: setup
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports --no-cache
+
+bench: setup
+	$(BIN)/python benchmarks/inference.py
+	$(BIN)/python benchmarks/compile_time.py
+
+clean:
+	rm -rf .venv build dist .pytest_cache .mypy_cache .ruff_cache

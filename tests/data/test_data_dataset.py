@@ -1,0 +1,110 @@
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from data_helpers import raises_line
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mupc import data
+from mupc.data import Dataset, Normalisation, Split
+
+
+def make(n: int = 10, classes: int | None = 3) -> Dataset:
+    raw = np.arange(n * 4, dtype=np.uint8).reshape(n, 4)
+    targets = np.arange(n, dtype=np.int32) % 3 if classes else np.arange(2.0 * n).reshape(n, 2)
+    split = Split(raw, targets if classes else targets.astype(np.float32))
+    return Dataset("toy", split, split, None, classes, None, Normalisation(), False, "here")
+
+
+def test_importing_is_light():
+    code = (
+        "import sys, mupc.data; print([m for m in ('jax', 'sklearn', 'pooch', 'rich', 'requests') if m in sys.modules])"
+    )
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert run.stdout.strip() == "[]"
+
+
+def test_normalisation_is_float32_whatever_it_is_given():
+    raw = np.array([[0, 51, 255]], np.uint8)
+    for std in (0.5, np.float64(0.5), np.full(3, 0.5)):
+        x = Normalisation(scale=1 / 255, mean=0.5, std=std)(raw)
+        assert x.dtype == np.float32
+        np.testing.assert_allclose(x, [[-1, -0.6, 1]], atol=1e-6)
+
+
+def test_normalisation_works_on_jax_arrays():
+    jnp = pytest.importorskip("jax.numpy")
+    normalise = Normalisation(scale=1 / 255, mean=np.array([0.1, 0.2]), std=0.3)
+    raw = np.array([[3, 200], [7, 9]], np.uint8)
+    x = normalise(jnp.asarray(raw))
+    assert x.dtype == jnp.float32
+    np.testing.assert_allclose(x, normalise(raw), rtol=1e-6, atol=1e-6)
+
+
+def test_a_data_set_prints_sizes_not_values():
+    assert "train=Split(raw=uint8(10, 4), targets=int32(10,))" in repr(make())
+
+
+def test_split_needs_matching_lengths():
+    with raises_line("(3, 2)", "(4,)", "reshape"):
+        Split(np.zeros((3, 2), np.uint8), np.zeros(4, np.int32))
+
+
+def test_encoding_of_labels_and_of_regression():
+    assert make().encode(np.array([2, 0])).tolist() == [[0, 0, 1], [1, 0, 0]]
+    assert make().y_train.dtype == make().x_train.dtype == np.float32
+    assert make(classes=None).out_size == 2
+    np.testing.assert_array_equal(make(classes=None).y_test, make(classes=None).test.targets)
+
+
+@pytest.mark.parametrize("labels", [[3], [-1]])
+def test_encoding_refuses_labels_out_of_range(labels):
+    with raises_line(str(labels[0]), "pass labels 0 to 2"):
+        make().encode(np.array(labels))
+
+
+def test_encoding_refuses_wrong_shapes():
+    with raises_line("pass integers of shape (n,)"):
+        make().encode(np.array([0.5]))
+    with raises_line("shape (n, 2)"):
+        make(classes=None).encode(np.zeros((4, 3)))
+
+
+@given(count=st.integers(1, 9), seed=st.integers(0, 2**32))
+def test_validation_is_disjoint_complete_and_deterministic(count, seed):
+    whole = make()
+    once, again = (whole.with_validation(count, seed) for _ in range(2))
+    assert len(once.validation) == count
+    first = [row[0] for part in (once.train, once.validation) for row in part.raw.tolist()]
+    assert sorted(first) == whole.train.raw[:, 0].tolist()  # every sample once, so no overlap
+    np.testing.assert_array_equal(once.validation.raw, again.validation.raw)
+    np.testing.assert_array_equal(once.train.targets, (once.train.raw[:, 0] // 4) % 3)  # pairs stay together
+    assert once.test is whole.test
+
+
+def test_validation_by_fraction_depends_on_the_seed():
+    digits = data.load("digits")
+    parts = [digits.with_validation(0.1, seed) for seed in (0, 1)]
+    assert [len(part.validation) for part in parts] == [144, 144]
+    assert not np.array_equal(parts[0].validation.raw, parts[1].validation.raw)
+
+
+@pytest.mark.parametrize("size", [0, 10, 11, -1, 0.0, 1.0, 1.5, -0.1, 0.01, 0.99, True, float("nan")])
+def test_validation_refuses_silly_sizes(size):
+    with raises_line(repr(size), "fraction between 0 and 1", "1 to 9"):
+        make().with_validation(size, 0)
+
+
+def test_validation_is_made_once():
+    with raises_line("already has a validation split"):
+        make().with_validation(2, 0).with_validation(2, 0)
+
+
+def test_cached_inputs_follow_the_split():
+    whole = make()
+    assert len(whole.x_train) == 10  # fills the cache
+    assert len(whole.with_validation(4, 0).x_train) == 6

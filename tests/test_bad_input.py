@@ -1,0 +1,124 @@
+"""What users get wrong: each mistake gets one line with the value and the cure."""
+
+import jax
+import jax.numpy as jnp
+import jax.random as jr
+import numpy as np
+import pytest
+
+import mupc
+
+NETWORK = mupc.Network(4, 3, 5, 2, key=jr.key(0))
+X, Y = jnp.ones((2, 4)), jnp.zeros((2, 3))
+SOLVER = mupc.GradientDescent(0.1, 1)
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "message"),
+    [
+        ({"in_size": 0}, ValueError, "in_size must be at least 1, got 0"),
+        ({"width": -3}, ValueError, "width must be at least 1, got -3"),
+        ({"hidden_layers": 0}, ValueError, "hidden_layers must be at least 1"),
+        ({"skip": -1}, ValueError, "skip must be at least 0"),
+        ({"skip": 3, "hidden_layers": 3}, ValueError, "skip=3 needs more than 3 hidden layers, got 3"),
+        ({"activation": "rleu"}, ValueError, "activation 'rleu' is not known. Did you mean 'relu'"),
+        ({"activation": jnp.sum}, ValueError, "not elementwise"),
+        ({"activation": lambda z: z.nonsense}, ValueError, "cannot be applied to an array"),
+        ({"parameterisation": "mupcc"}, ValueError, "Did you mean 'mupc'"),
+        ({"multipliers": (1.0, 2.0)}, ValueError, "three numbers"),
+        ({"multipliers": (1.0, 2.0, float("nan"))}, ValueError, "readout multiplier must be finite"),
+    ],
+)
+def test_network(options, error, message):
+    with pytest.raises(error, match=message):
+        mupc.Network(**{"in_size": 4, "out_size": 3, "width": 5, "hidden_layers": 4, "key": jr.key(0)} | options)
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "message"),
+    [
+        ({"loss": "mes"}, ValueError, "loss 'mes' is not known. Did you mean 'mse'"),
+        ({"output_precision": 0}, ValueError, "output_precision must be greater than 0, got 0"),
+        ({"output_precision": float("inf")}, ValueError, "output_precision must be finite"),
+        ({"activity_decay": -1.0}, ValueError, "activity_decay must be at least 0, got -1"),
+        ({"weight_decay": float("nan")}, ValueError, "weight_decay must be finite"),
+        ({"orthogonality": -0.1}, ValueError, "orthogonality must be at least 0"),
+    ],
+)
+def test_energy(options, error, message):
+    with pytest.raises(error, match=message):
+        mupc.Energy(**options)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"lr": 0.0}, "lr must be greater than 0, got 0"),
+        ({"lr": -1.0}, "lr must be greater than 0, got -1"),
+        ({"lr": float("nan")}, "lr must be finite"),
+        ({"steps": -1}, "steps must be at least 0, got -1"),
+        ({"tol": 0.0}, "tol must be greater than 0"),
+    ],
+)
+def test_solver(options, message):
+    with pytest.raises(ValueError, match=message):
+        mupc.GradientDescent(**{"lr": 0.1, "steps": 1} | options)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ((NETWORK, X[:, :3], Y), r"x must have shape \(batch, 4\), got \(2, 3\)"),
+        ((NETWORK, X[0], Y), r"x must have shape \(batch, 4\), got \(4,\)"),
+        ((NETWORK, X, Y[:, :2]), r"y must have shape \(2, 3\), got \(2, 2\)"),
+        ((NETWORK, X, Y[:1]), r"y must have shape \(2, 3\), got \(1, 3\)"),
+        ((NETWORK, X, np.array([0, 3])), r"class labels must lie in 0 … 2 .* got 0 … 3"),
+        ((NETWORK, X, np.array([-1, 0])), "class labels must lie in"),
+        ((NETWORK, X, np.array([0.0, 1.0])), r"y must have shape \(2, 3\), got \(2,\)"),
+    ],
+)
+def test_infer_and_backprop_arrays(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        mupc.infer(*arguments, SOLVER)
+    with pytest.raises(ValueError, match=message):
+        mupc.backprop_gradients(*arguments)
+
+
+def test_the_rest_of_infer():
+    with pytest.raises(ValueError, match=r"activities must have shape \(2, 2, 5\), got \(2, 2, 4\)"):
+        mupc.infer(NETWORK, X, Y, SOLVER, activities=jnp.zeros((2, 2, 4)))
+    with pytest.raises(ValueError, match="leave them out, or pass x=None"):
+        mupc.infer(NETWORK, X, Y, SOLVER, key=jr.key(0))
+    with pytest.raises(ValueError, match="input has 1 rows and y has 2"):
+        mupc.infer(NETWORK, None, Y, SOLVER, input=X[:1])
+    with pytest.raises(ValueError, match="precision 'fp32' is not known. Did you mean 'tf32'"):
+        mupc.infer(NETWORK, X, Y, SOLVER, precision="fp32")
+    with pytest.raises(ValueError, match="backpropagation has no free activities"):
+        mupc.backprop_gradients(NETWORK, X, Y, energy=mupc.Energy(activity_decay=0.1))
+
+
+def test_weight_gradients():
+    solution = mupc.infer(NETWORK, X, Y, SOLVER)
+    with pytest.raises(ValueError, match="x is missing"):
+        mupc.weight_gradients(NETWORK, solution)
+    with pytest.raises(ValueError, match="x has 1 rows, the solution 2"):
+        mupc.weight_gradients(NETWORK, solution, X[:1])
+
+
+def test_energy_functions():
+    with pytest.raises(ValueError, match=r"activities must have shape \(2, 2, 5\)"):
+        mupc.energy(NETWORK, jnp.zeros((3, 2, 5)), X, Y)
+
+
+def test_float64_without_64_bit_mode(monkeypatch):
+    jax.config.update("jax_enable_x64", False)
+    try:
+        with pytest.raises(ValueError, match="needs JAX's 64-bit mode"):
+            mupc.infer(NETWORK, X, Y, SOLVER, precision="float64")
+    finally:
+        jax.config.update("jax_enable_x64", True)
+
+
+def test_unknown_names():
+    with pytest.raises(AttributeError, match="no attribute 'Netwrok'"):
+        mupc.Netwrok  # noqa: B018
