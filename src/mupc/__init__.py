@@ -7,6 +7,8 @@ import importlib
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from . import data as data
+    from . import diagnostics as diagnostics
     from ._activation import Activation as Activation
     from ._energy import Energy as Energy
     from ._energy import energy as energy
@@ -22,6 +24,10 @@ if TYPE_CHECKING:
     from ._solution import Solution as Solution
     from ._solver import AbstractSolver as AbstractSolver
     from ._solver import GradientDescent as GradientDescent
+    from ._train import FitResult as FitResult
+    from ._train import fit as fit
+    from .diagnostics import CreditReach as CreditReach
+    from .diagnostics import credit_reach as credit_reach
 
 __version__ = "0.1.0"
 
@@ -35,8 +41,12 @@ _HOME = {
     "Network": "_network",
     "RESULTS": "_solution",
     "Solution": "_solution",
+    "CreditReach": "diagnostics",
+    "FitResult": "_train",
     "backprop_gradients": "_learn",
+    "credit_reach": "diagnostics",
     "energy": "_energy",
+    "fit": "_train",
     "forward": "_network",
     "infer": "_infer",
     "layer_energies": "_energy",
@@ -47,6 +57,8 @@ __all__ = sorted(_HOME)
 
 
 def __getattr__(name: str) -> object:
+    if name in ("data", "diagnostics"):
+        return importlib.import_module(f".{name}", __name__)
     if name not in _HOME:
         raise AttributeError(f"module 'mupc' has no attribute {name!r}")
     value = getattr(importlib.import_module(f".{_HOME[name]}", __name__), name)

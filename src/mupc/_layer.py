@@ -64,6 +64,10 @@ class AbstractLayer(eqx.Module):
         """‖W‖² of each layer."""
 
     @abc.abstractmethod
+    def mean_square(self) -> Float[Array, "*layers"]:
+        """The mean of W's squared entries, of each layer."""
+
+    @abc.abstractmethod
     def orthogonality_defect(self) -> Float[Array, "*layers"]:
         """‖G − I‖² of each layer, G the smaller of WᵀW and WWᵀ."""
 
@@ -91,6 +95,9 @@ class Dense(AbstractLayer):
 
     def squared_norm(self) -> Float[Array, "*layers"]:
         return jnp.sum(self.weight**2, axis=(-2, -1))
+
+    def mean_square(self) -> Float[Array, "*layers"]:
+        return jnp.mean(self.weight**2, axis=(-2, -1))
 
     def orthogonality_defect(self) -> Float[Array, "*layers"]:
         wide = self.weight.shape[-2] < self.weight.shape[-1]

@@ -120,13 +120,16 @@ def backprop_gradients(
     policy = _precision.resolve(precision, network)
     inputs = as_inputs(network, x)
     network, inputs, targets = policy.cast((network, inputs, as_targets(network, y, len(inputs))))
-    return _backprop(network, inputs, targets, energy, policy)
+    return backprop_step(network, inputs, targets, energy, policy)[0]
 
 
 @eqx.filter_jit
-def _backprop(network: Network, x: Inputs, y: Outputs, energy: Energy, policy: Precision) -> Network:
+def backprop_step(
+    network: Network, x: Inputs, y: Outputs, energy: Energy, policy: Precision
+) -> tuple[Network, Outputs]:
+    """The gradients and the prediction, on arrays that are checked and cast."""
     activities, output = forward_pass(network, x, policy)
     output_error = energy.output_error(output, y)
     top = network.multipliers[2] * network.readout.transpose(output_error, policy)
     errors = backward_pass(network, activities, top, policy)
-    return _gradients(network, x, activities, errors, output_error, energy, policy, scaled=False)
+    return _gradients(network, x, activities, errors, output_error, energy, policy, scaled=False), output
