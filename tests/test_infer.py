@@ -36,7 +36,7 @@ def test_segments_take_every_step_on_enough_layers(depth, reach, steps, windowed
 
 @pytest.mark.parametrize("skip", [0, 1, 2, 3])
 @pytest.mark.parametrize("steps", [1, 5, 12, 40])
-def test_the_window_changes_nothing(skip, steps, monkeypatch):
+def test_the_window_changes_nothing(skip, steps):
     network, x, y = reference.make(hidden_layers=23, skip=skip, activation="tanh", parameterisation="ntp")
     solver = mupc.GradientDescent(0.1, steps)
     windowed = mupc.infer(network, x, y, solver)
@@ -49,7 +49,7 @@ def test_the_window_changes_nothing(skip, steps, monkeypatch):
     assert not np.any(windowed.errors[:untouched])
 
 
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=5, deadline=None)
 @given(batch=st.integers(1, 6), seed=st.integers(0, 99), free=st.booleans())
 def test_results_do_not_depend_on_the_batch_size(batch, seed, free):
     network, x, y = reference.make(batch=6, seed=seed, activation="tanh")
@@ -60,7 +60,7 @@ def test_results_do_not_depend_on_the_batch_size(batch, seed, free):
     np.testing.assert_allclose(part.activities, whole.activities[:, :batch], rtol=0, atol=1e-14)
 
 
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=6, deadline=None)
 @given(
     seed=st.integers(0, 999),
     skip=st.integers(0, 2),
@@ -71,10 +71,8 @@ def test_one_more_step_never_raises_the_energy_below_the_stability_limit(seed, s
     network, x, y = reference.make(
         hidden_layers=3, seed=seed, skip=skip, parameterisation=parameterisation, activation="linear"
     )
-    largest = max(
-        float(jnp.linalg.eigvalsh(jax.hessian(lambda f: mupc.energy(network, f.reshape(3, 1, 6), x[:1], y[:1]))(
-            jnp.zeros(18)))[-1]) for _ in range(1)
-    )  # fmt: skip
+    hessian = jax.hessian(lambda flat: mupc.energy(network, flat.reshape(3, 1, 6), x[:1], y[:1]))(jnp.zeros(18))
+    largest = float(jnp.linalg.eigvalsh(hessian)[-1])
     solver = mupc.GradientDescent(fraction / largest, 25)
     energies = np.asarray(mupc.infer(network, x, y, solver, history=True).history.energies)
     assert np.all(np.diff(energies) <= 1e-14 * energies[0])
@@ -83,7 +81,7 @@ def test_one_more_step_never_raises_the_energy_below_the_stability_limit(seed, s
 def test_history_holds_the_energy_and_gradient_norm_of_every_step():
     network, x, y = reference.make(hidden_layers=9, activation="tanh", parameterisation="ntp")
     trace = mupc.infer(network, x, y, mupc.GradientDescent(0.1, 6), history=True).history
-    for steps in range(7):
+    for steps in (0, 1, 6):
         solution = mupc.infer(network, x, y, mupc.GradientDescent(0.1, steps))
         np.testing.assert_allclose(trace.energies[steps], solution.energy, rtol=1e-12)
         np.testing.assert_allclose(trace.gradient_norms[steps], solution.gradient_norm, rtol=1e-12)
@@ -142,14 +140,12 @@ def test_infer_and_learn_inside_jit_vmap_and_grad():
     np.testing.assert_allclose(slope, finite, rtol=1e-6)
 
 
-def test_a_new_step_size_does_not_compile_anew():
+def test_a_new_step_size_does_not_compile_anew(caplog):
     network, x, y = reference.make(hidden_layers=2, width=7)
-    with jax.log_compiles(False):
-        mupc.infer(network, x, y, mupc.GradientDescent(0.1, 2))
-        before = mupc._infer._infer._cached._cache_size() if hasattr(mupc._infer._infer, "_cached") else None
+    mupc.infer(network, x, y, mupc.GradientDescent(0.1, 2))
+    with jax.log_compiles(), caplog.at_level("WARNING"):
         mupc.infer(network, x, y, mupc.GradientDescent(0.2, 2))
-    if before is not None:
-        assert mupc._infer._infer._cached._cache_size() == before
+    assert not [record for record in caplog.records if "Compiling" in record.message and "_infer" in record.message]
 
 
 def test_labels_equal_one_hot_rows():

@@ -4,8 +4,8 @@ does for CIFAR-10."""
 import jax
 import jax.numpy as jnp
 import jax.random as jr
-from jaxtyping import Array, Float, Num
 from jax.scipy.ndimage import map_coordinates
+from jaxtyping import Array, Float, Num
 
 from ._types import PRNGKeyArray
 

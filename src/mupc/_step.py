@@ -16,9 +16,10 @@ from ._energy import Energy
 from ._infer import infer
 from ._learn import backprop_step, weight_gradients
 from ._network import Network
+from ._optimiser import Optimiser, rule
 from ._precision import POLICIES
 from ._solver import AbstractSolver
-from ._types import Inputs, Outputs, PRNGKeyArray, Scalar
+from ._types import Inputs, Outputs, PRNGKeyArray, Real, Scalar
 
 Order = Int[Array, " samples"]
 
@@ -50,12 +51,24 @@ class Job(eqx.Module):
     raw: Array
     targets: Array
     key: PRNGKeyArray
-    optimiser: optax.GradientTransformation = eqx.field(static=True)
+    weight_lr: Real
+    optimiser: Optimiser = eqx.field(static=True)
+    schedule: str = eqx.field(static=True)
+    total_steps: int = eqx.field(static=True)
     format: Format = eqx.field(static=True)
     method: str = eqx.field(static=True)
     augment: bool = eqx.field(static=True)
     precision: str = eqx.field(static=True)
     batch_size: int = eqx.field(static=True)
+
+    def rule(self, step: Int[Array, ""]) -> optax.GradientTransformation:
+        """How gradients become updates at this step."""
+        return rule(self.optimiser, self.weight_lr, self.schedule, self.total_steps, step)
+
+    def start(self, network: Network) -> "State":
+        """The state before the first step."""
+        step = jnp.zeros((), int)
+        return State(network, self.rule(step).init(eqx.filter(network, eqx.is_array)), step)
 
 
 class State(eqx.Module):
@@ -91,7 +104,7 @@ def advance(job: Job, state: State, order: Order, span: Int[Array, " 3"], trace:
         state, trace = carry
         batch = jax.lax.dynamic_slice(order, ((first + index) * job.batch_size,), (job.batch_size,))
         gradients, loss, energy = _learn(job, state, batch)
-        updates, optimiser = job.optimiser.update(gradients, state.optimiser, state.network)
+        updates, optimiser = job.rule(state.step).update(gradients, state.optimiser, state.network)
         network = eqx.apply_updates(state.network, updates)
         at = place + index
         trace = Trace(trace.losses.at[at].set(loss), trace.energies.at[at].set(energy), _sizes(gradients))
@@ -114,10 +127,18 @@ def _learn(job: Job, state: State, batch: Int[Array, " batch"]) -> tuple[Network
         gradients, prediction = backprop_step(network, x, y, job.energy, policy)
         loss = jnp.mean(job.energy.output_loss(prediction, y))
         return gradients, loss, loss
-    free = {"key": key} if job.format.unsupervised else {}
-    solution = infer(network, None if free else x, y, job.solver, energy=job.energy, precision=job.precision, **free)
+    free = job.format.unsupervised
+    solution = infer(
+        network,
+        None if free else x,
+        y,
+        job.solver,
+        energy=job.energy,
+        key=key if free else None,
+        precision=job.precision,
+    )
     gradients = weight_gradients(network, solution, x, energy=job.energy)
-    reached = y - solution.output_error if job.format.unsupervised else solution.prediction
+    reached = y - solution.output_error if free else solution.prediction
     return gradients, jnp.mean(job.energy.output_loss(reached, y)), solution.energy
 
 

@@ -10,17 +10,17 @@ import jax
 import jax.numpy as jnp
 import jax.random as jr
 import numpy as np
-import optax
 from jaxtyping import Array, Float
 
-from . import _check, _precision
+from . import _check, _optimiser, _precision
 from ._energy import Energy
 from ._infer import infer
 from ._network import Network, forward_pass
-from ._optimiser import make_optimiser
+from ._optimiser import Optimiser
 from ._precision import POLICIES
 from ._solver import AbstractSolver
 from ._step import Format, Job, State, Trace, advance, epoch_order
+from ._types import Real
 from .data import Dataset, Split
 from .diagnostics import ADAM_EPSILON
 
@@ -60,13 +60,13 @@ def fit(
     dataset: Dataset,
     solver: AbstractSolver | None = None,
     *,
-    epochs: float = 1,
-    weight_lr: float = 0.1,
+    epochs: float | int = 1,
+    weight_lr: Real = 0.1,
     seed: int = 0,
     method: str = "pc",
     energy: Energy | None = None,
     batch_size: int = 64,
-    optimiser: str | optax.GradientTransformation = "adam",
+    optimiser: Optimiser = "adam",
     schedule: str = "constant",
     evaluate_every: int | None = None,
     unsupervised: bool = False,
@@ -111,14 +111,17 @@ def fit(
     per_epoch = len(dataset.train) // batch_size
     total = max(1, round(epochs * per_epoch))
     interval = min(total, per_epoch if evaluate_every is None else _check.integer("evaluate_every", evaluate_every, 1))
-    rule = make_optimiser(optimiser, weight_lr, schedule, total)
+    _optimiser.check(optimiser, weight_lr, schedule)
     job = Job(
         solver=jax.tree.map(lambda v: jnp.asarray(v) if isinstance(v, float) else v, solver),
         energy=Energy() if energy is None else energy,
         raw=jnp.asarray(dataset.train.raw),
         targets=jnp.asarray(dataset.train.targets),
         key=jr.key(seed),
-        optimiser=rule,
+        weight_lr=jnp.asarray(weight_lr, POLICIES[policy.name].dtype),
+        optimiser=optimiser,
+        schedule=schedule,
+        total_steps=total,
         format=Format(dataset.normalisation, dataset.classes, dataset.image_shape, unsupervised),
         method=method,
         augment=augment,
@@ -126,7 +129,7 @@ def fit(
         batch_size=batch_size,
     )
     evaluate = _Evaluation(job, dataset, dict(metrics or {}))
-    state = State(network, rule.init(eqx.filter(network, eqx.is_array)), jnp.zeros((), int))
+    state = job.start(network)
     begin = time.perf_counter()
     history: list[Record] = []
     losses: list[np.ndarray] = []
@@ -201,7 +204,7 @@ def _validate(
     network: Network,
     dataset: Dataset,
     solver: AbstractSolver | None,
-    epochs: float,
+    epochs: float | int,
     batch_size: int,
     method: str,
     unsupervised: bool,

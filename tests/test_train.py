@@ -1,0 +1,257 @@
+"""Training against a plain loop over an independent network, and what users rely on around it."""
+
+import dataclasses
+
+import jax
+import jax.numpy as jnp
+import jax.random as jr
+import numpy as np
+import optax
+import pytest
+import reference
+
+import mupc
+from mupc import _augment
+from mupc.data import Dataset, Normalisation, Split
+
+
+def dataset(samples=50, features=5, classes=3, test=23, seed=0):
+    """Three noisy clusters."""
+    rng = np.random.default_rng(seed)
+    centres = 2 * rng.normal(size=(classes, features))
+
+    def split(count):
+        labels = rng.integers(0, classes, count).astype(np.int32)
+        return Split((centres[labels] + 0.5 * rng.normal(size=(count, features))).astype(np.float32), labels)
+
+    return Dataset("clusters", split(samples), split(test), None, classes, None, Normalisation(), False, "made here")
+
+
+def network(**options):
+    return mupc.Network(5, 3, 6, 4, activation="tanh", key=jr.key(0), **options)
+
+
+SOLVER = mupc.GradientDescent(lr=0.2, steps=4)
+
+
+def plain_training(net, data, batch_size, steps, rate, gradients_of):
+    """Adam on gradients from `gradients_of`, batches in the order that the library draws them."""
+    params = reference.parameters(net)
+    optimiser = optax.adam(rate)
+    state = optimiser.init(params)
+    per_epoch = len(data.train) // batch_size
+    for step in range(steps):
+        epoch, index = divmod(step, per_epoch)
+        order = np.asarray(jr.permutation(jr.fold_in(jr.key(0), epoch), len(data.train)))
+        batch = order[index * batch_size : (index + 1) * batch_size]
+        x, y = jnp.asarray(data.x_train[batch], float), jnp.asarray(data.y_train[batch], float)
+        updates, state = optimiser.update(gradients_of(params, x, y), state)
+        params = optax.apply_updates(params, updates)
+    return params
+
+
+@pytest.mark.parametrize("evaluate_every", [None, 4])
+def test_fit_equals_a_plain_loop(evaluate_every):
+    data, net = dataset(), network()
+    a = reference.multipliers("mupc", 5, 6, 4, 1)
+
+    def gradients_of(params, x, y):
+        zs, _ = reference.feedforward(params, x, a, jnp.tanh, 1)
+        options = {"activation": "tanh", "skip": 1, "loss": "mse", "free": False, "steps": 4}
+        slopes = reference.descend(params, x, zs, y, a, 1.0, 0.0, 0.2, **options)[3]
+        return [(w, jnp.zeros_like(b)) for w, b in slopes]
+
+    want = plain_training(net, data, 8, 12, 0.05, gradients_of)  # six batches an epoch: two epochs
+    result = mupc.fit(net, data, SOLVER, epochs=2, weight_lr=0.05, batch_size=8, evaluate_every=evaluate_every)
+    assert result.steps == 12
+    assert not result.diverged
+    for (got, _), (w, _) in zip(reference.parameters(result.network), want, strict=True):
+        np.testing.assert_allclose(got, w, rtol=0, atol=1e-9)
+    assert [record["step"] for record in result.history] == ([0, 6, 12] if evaluate_every is None else [0, 4, 8, 12])
+    assert result.losses.shape == (12,)
+
+
+def test_bp_equals_a_plain_loop():
+    data, net = dataset(), network(use_bias=True)
+    a = reference.multipliers("mupc", 5, 6, 4, 1)
+
+    def loss(params, x, y):
+        return jnp.sum((y - reference.feedforward(params, x, a, jnp.tanh, 1)[1]) ** 2) / (2 * len(y))
+
+    want = plain_training(net, data, 8, 7, 0.02, jax.grad(loss))
+    result = mupc.fit(net, data, method="bp", epochs=7 / 6, weight_lr=0.02, batch_size=8)
+    for got, pair in zip(reference.parameters(result.network), want, strict=True):
+        np.testing.assert_allclose(got[0], pair[0], rtol=0, atol=1e-10)
+        np.testing.assert_allclose(got[1], pair[1], rtol=0, atol=1e-10)
+
+
+def test_evaluation_covers_the_whole_split(monkeypatch):
+    monkeypatch.setattr("mupc._train.EVALUATION_CHUNK", 10)  # 23 test samples: a last chunk of three
+    data = dataset().with_validation(7, seed=0)
+    net = network()
+    result = mupc.fit(net, data, SOLVER, epochs=1, batch_size=8)
+    for name, split in (("test", data.test), ("validation", data.validation)):
+        x, y = jnp.asarray(data.normalisation(split.raw), float), data.encode(split.targets)
+        for record, trained in ((result.history[0], net), (result.last, result.network)):
+            output = np.asarray(trained(x))
+            accuracy = np.mean(np.argmax(output, axis=1) == split.targets)
+            np.testing.assert_allclose(record[f"{name}_accuracy"], accuracy, rtol=1e-6)
+            np.testing.assert_allclose(record[f"{name}_loss"], np.mean(np.sum((y - output) ** 2, 1)) / 2, rtol=1e-5)
+
+
+def test_training_learns_the_clusters_and_is_repeatable():
+    data = dataset(samples=300)
+    runs = [mupc.fit(network(), data, SOLVER, epochs=4, weight_lr=0.05, batch_size=16, seed=s) for s in (1, 1, 2)]
+    assert runs[0].last["test_accuracy"] > 0.9
+    assert runs[0].last["train_loss"] < runs[0].history[1]["train_loss"]
+    np.testing.assert_array_equal(runs[0].losses, runs[1].losses)
+    assert not np.array_equal(runs[0].losses, runs[2].losses)
+
+
+def test_records_callbacks_and_metrics():
+    seen = []
+    result = mupc.fit(
+        network(), dataset(), SOLVER, epochs=2, batch_size=8, callbacks=[seen.append],
+        metrics={"norm": lambda n: float(jnp.linalg.norm(n.readout.weight))},
+    )  # fmt: skip
+    assert seen == result.history
+    assert all(np.isfinite(record["norm"]) for record in seen)
+    wanted = {"step", "epoch", "train_loss", "energy", "test_loss", "test_accuracy", "learning_layers", "layers"}
+    assert wanted <= set(result.last)
+    assert result.last["layers"] == 5
+    assert result.last["epoch"] == 2.0
+
+
+def test_divergence_keeps_the_last_good_network():
+    data = dataset()
+    net = mupc.Network(5, 3, 6, 4, activation="linear", parameterisation="sp", key=jr.key(0))
+    result = mupc.fit(net, data, mupc.GradientDescent(lr=1e6, steps=80), epochs=50, batch_size=8, evaluate_every=2)
+    assert result.diverged
+    assert "diverged between step 0 and step 2" in result.message
+    assert result.steps == 2
+    np.testing.assert_array_equal(result.network.hidden.weight, net.hidden.weight)
+    assert result.last["step"] == 0
+
+
+@pytest.mark.parametrize("schedule", ["cosine", "linear", "warmup-cosine"])
+def test_schedules_multiply_the_rate(schedule):
+    data, net = dataset(), network()
+    result = mupc.fit(net, data, SOLVER, epochs=2, weight_lr=0.05, batch_size=8, schedule=schedule, optimiser="sgd")
+    shapes = {
+        "cosine": optax.cosine_decay_schedule(0.05, 12),
+        "linear": optax.linear_schedule(0.05, 0.0, 12),
+        "warmup-cosine": optax.warmup_cosine_decay_schedule(0.0, 0.05, 1, 12),
+    }
+    want = mupc.fit(net, data, SOLVER, epochs=2, batch_size=8, optimiser=optax.sgd(shapes[schedule]))
+    np.testing.assert_allclose(result.network.hidden.weight, want.network.hidden.weight, rtol=0, atol=1e-9)
+
+
+def test_regression():
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(200, 5)).astype(np.float32)
+    y = (x[:, :3] - x[:, 2:]).astype(np.float32)
+    data = Dataset(
+        "plane", Split(x[:160], y[:160]), Split(x[160:], y[160:]), None, None, None, Normalisation(), False, ""
+    )
+    net = mupc.Network(5, 3, 6, 2, activation="linear", key=jr.key(0))
+    result = mupc.fit(net, data, mupc.GradientDescent(0.3, 2), epochs=20, weight_lr=0.05, batch_size=16)
+    assert result.last["test_loss"] < 0.05 * result.history[0]["test_loss"]
+    assert "test_accuracy" not in result.last
+
+
+def test_unsupervised_training_learns_to_generate_the_inputs():
+    data = dataset(samples=200)
+    net = mupc.Network(2, 5, 12, 2, activation="tanh", parameterisation="ntp", key=jr.key(0))
+    options = mupc.Energy(activity_decay=0.01)
+    result = mupc.fit(
+        net, data, mupc.GradientDescent(0.2, 20), epochs=30, weight_lr=0.01, batch_size=20, unsupervised=True,
+        energy=options,
+    )  # fmt: skip
+    assert result.last["test_loss"] < 0.2 * result.history[0]["test_loss"]
+    assert "test_accuracy" not in result.last
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"method": "bpp"}, "method 'bpp' is not known. Did you mean 'bp'"),
+        ({"solver": None}, 'method "pc" needs a solver'),
+        ({"method": "bp"}, 'a solver needs inference, which method "bp" has not'),
+        ({"epochs": 0}, "epochs must be greater than 0, got 0"),
+        ({"batch_size": 51}, "batch_size=51 is more than the 50 training samples"),
+        ({"weight_lr": 0.0}, "weight_lr must be greater than 0"),
+        ({"optimiser": "adma"}, "optimiser 'adma' is not known. Did you mean 'adam'"),
+        ({"schedule": "cosin"}, "schedule 'cosin' is not known. Did you mean 'cosine'"),
+        ({"augment": True}, "augment needs images"),
+        ({"evaluate_every": 0}, "evaluate_every must be at least 1"),
+        ({"unsupervised": True}, "the network has out_size=3, but clusters needs 5"),
+        ({"precision": "half"}, "precision 'half' is not known"),
+    ],
+)
+def test_bad_arguments(options, message):
+    with pytest.raises(ValueError, match=message):
+        mupc.fit(network(), dataset(), **{"solver": SOLVER, "batch_size": 8} | options)
+
+
+def test_a_network_of_the_wrong_size():
+    with pytest.raises(ValueError, match="the network has in_size=4, but clusters needs 5"):
+        mupc.fit(mupc.Network(4, 3, 6, 2, key=jr.key(0)), dataset(), SOLVER, batch_size=8)
+
+
+def test_a_new_rate_or_seed_does_not_compile_anew(caplog):
+    data, net = dataset(), network()
+    mupc.fit(net, data, SOLVER, batch_size=8)
+    with jax.log_compiles(), caplog.at_level("WARNING"):
+        mupc.fit(net, data, dataclasses.replace(SOLVER, lr=0.1), batch_size=8, weight_lr=0.01, seed=5)
+    assert not [record for record in caplog.records if "Compiling" in record.message and "advance" in record.message]
+
+
+def test_augmentation_moves_flips_and_turns_within_bounds():
+    image = np.zeros((1, 2, 17, 17), np.uint8)
+    image[:, 0, 8, 8] = 200  # a dot in the middle of the first channel
+    rows = jnp.asarray(np.repeat(image.reshape(1, -1), 300, axis=0))
+    out = np.asarray(_augment.augment(jr.key(0), rows, (2, 17, 17))).reshape(300, 2, 17, 17)
+    assert not out[:, 1].any()
+    places = [np.argwhere(one[0] > 0) for one in out]
+    moves = np.array([place[0] - 8 for place in places if len(place)])
+    assert len(moves) > 280, "nearest-pixel rotation may drop a dot, but rarely"
+    assert moves.min() >= -5
+    assert moves.max() <= 5
+    assert len(np.unique(moves, axis=0)) > 40
+    assert set(np.unique(out)) <= {0.0, 200.0}
+
+
+def test_augmentation_flips_half_of_the_images_and_keeps_black_borders():
+    image = np.full((12, 12), 7.0, np.float32)
+    image[:, :6] = 3.0
+    rows = jnp.asarray(np.repeat(image.reshape(1, -1), 400, axis=0))
+    out = np.asarray(_augment.augment(jr.key(1), rows, (12, 12))).reshape(400, 12, 12)
+    flipped = np.mean(out[:, 6, 2] > out[:, 6, 9])
+    assert 0.4 < flipped < 0.6
+    assert set(np.unique(out)) == {0.0, 3.0, 7.0}
+
+
+def test_credit_reach_of_deep_gradient_descent_is_shallow():
+    net = mupc.Network(8, 3, 16, 32, key=jr.key(0))
+    x, y = jr.normal(jr.key(1), (4, 8)), jnp.array([0, 1, 2, 0])
+    solution = mupc.infer(net, x, y, mupc.GradientDescent(lr=0.5 / 64, steps=32))
+    report = mupc.credit_reach(net, solution, x, y)
+    gradients = mupc.weight_gradients(net, solution, x)
+    np.testing.assert_allclose(report.gradient_norms[-1], np.linalg.norm(gradients.readout.weight))
+    np.testing.assert_allclose(report.gradient_norms[3], np.linalg.norm(gradients.hidden.weight[2]))
+    assert report.regime == "shallow"
+    assert report.layers == 33
+    sizes = np.sqrt([np.mean(np.asarray(w) ** 2) for w, _ in reference.parameters(gradients)])
+    assert report.learning_layers == np.sum(sizes >= 1e-8) < 16
+    assert report.reach == report.learning_layers
+
+
+def test_credit_reach_tells_backprop_like_from_equilibrium():
+    net = mupc.Network(4, 3, 8, 3, activation="tanh", parameterisation="sp", skip=0, key=jr.key(0))
+    x, y = jr.normal(jr.key(1), (4, 4)), jr.normal(jr.key(2), (4, 3))
+    for lam, steps, regime in ((1e-3, 3000, "backprop-like"), (3.0, 3000, "equilibrium"), (3.0, 30, "unconverged")):
+        options = mupc.Energy(output_precision=lam)
+        solution = mupc.infer(net, x, y, mupc.GradientDescent(0.1, steps), energy=options)
+        report = mupc.credit_reach(net, solution, x, y, energy=options)
+        assert report.regime == regime, (lam, steps, report)
+        assert report.learning_layers == report.reach == 4
