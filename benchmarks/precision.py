@@ -1,0 +1,80 @@
+"""Relative error of hidden weight gradients against float64, by distance from the output: increments (the library)
+beside plain gradient descent on full activities, in the same precisions.
+
+    python benchmarks/precision.py
+"""
+
+import argparse
+
+import jax
+
+jax.config.update("jax_enable_x64", True)
+
+import equinox as eqx  # noqa: E402
+import jax.numpy as jnp  # noqa: E402
+import jax.random as jr  # noqa: E402
+import numpy as np  # noqa: E402
+
+import mupc  # noqa: E402
+from mupc._energy import errors, returned  # noqa: E402
+from mupc._network import forward_pass  # noqa: E402
+from mupc._precision import POLICIES  # noqa: E402
+
+
+def increments(network, x, y, lr, steps, precision):
+    """The library's gradients."""
+    solution = mupc.infer(network, x, y, mupc.GradientDescent(lr, steps), precision=precision)
+    return mupc.weight_gradients(network, solution, x).hidden.weight
+
+
+@eqx.filter_jit
+def full_activities(network, x, y, lr, steps, precision):
+    """The same descent with errors taken as differences of full activities."""
+    policy = POLICIES[precision]
+    network, x, y = policy.cast((network, x, y))
+    _, hidden, last = network.multipliers
+    phi = network.activation
+
+    def step(_, z):
+        e, output = errors(network, z, x, policy)
+        back = jnp.concatenate(
+            [
+                hidden * network.hidden.transpose(e[1:], policy),
+                last * network.readout.transpose(y - output, policy)[None],
+            ]
+        )
+        return z - lr * (e - returned(e, network.skip) - phi.derivative(z) * back)
+
+    z = jax.lax.fori_loop(0, steps, step, forward_pass(network, x, policy)[0])
+    e, _ = errors(network, z, x, policy)
+    return network.hidden.gradient(e[1:], phi(z)[:-1], hidden, policy).weight
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--width", type=int, default=128)
+    parser.add_argument("--hidden-layers", type=int, default=32)
+    parser.add_argument("--below", type=int, nargs="+", default=[1, 3, 6, 10, 15, 20])
+    options = parser.parse_args()
+    depth, lr = options.hidden_layers, 0.5 / 64
+    print(f"N={options.width} H=T={depth} B=64 paper's β=0.5, device {jax.devices()[0].device_kind}, jax {jax.__version__}")
+    for activation in ("relu", "tanh"):
+        network = mupc.Network(784, 10, options.width, depth, activation=activation, key=jr.key(0))
+        network = jax.tree.map(lambda w: w.astype(jnp.float32), network)
+        x, y = jr.normal(jr.key(1), (64, 784), jnp.float32), jnp.eye(10)[jnp.arange(64) % 10]
+        exact = np.asarray(increments(network, x, y, lr, depth, "float64"))
+        rows = [depth - 1 - below for below in options.below]
+        print(f"\n| {activation}, layers below the output | " + " | ".join(map(str, options.below)) + " |")
+        print("|---" * (len(rows) + 1) + "|")
+        print("| gradient norm | " + " | ".join(f"{np.linalg.norm(exact[row]):.0e}" for row in rows) + " |")
+        for name, method in (("increments", increments), ("full activities", full_activities)):
+            for precision in ("float32", "tf32", "bf16"):
+                if precision == "tf32" and jax.default_backend() != "gpu":
+                    continue
+                got = np.asarray(method(network, x, y, lr, depth, precision), np.float64)
+                gaps = [np.linalg.norm(got[r] - exact[r]) / np.linalg.norm(exact[r]) for r in rows]
+                print(f"| {name}, {precision} | " + " | ".join(f"{gap:.0e}" for gap in gaps) + " |")
+
+
+if __name__ == "__main__":
+    main()

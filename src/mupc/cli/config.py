@@ -1,0 +1,237 @@
+"""The flags of `mupc train`, and the configuration file that repeats a run. Nothing here imports JAX."""
+
+import dataclasses
+import difflib
+import json
+import types
+import typing
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import tyro
+
+# A test holds these against the tables of the library, which cannot be imported here without importing JAX.
+Activation = Literal["linear", "tanh", "relu", "leaky_relu", "hard_tanh", "gelu", "silu", "selu"]
+Parameterisation = Literal["mupc", "sp", "ntp", "orthogonal"]
+Init = Literal["gaussian", "kaiming-uniform", "orthogonal"]
+Loss = Literal["mse", "cross-entropy"]
+Optimiser = Literal["adam", "adamw", "adagrad", "lion", "momentum", "nadam", "rmsprop", "sgd"]
+Schedule = Literal["constant", "cosine", "linear", "warmup-cosine"]
+Precision = Literal["float32", "tf32", "bf16", "float64"]
+Solver = Literal["gd"]
+
+
+def _hint(text: str, metavar: str | None = None) -> Any:
+    return tyro.conf.arg(metavar=metavar, help_behavior_hint=text)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class DataFlags:
+    """What to learn. `mupc data list` shows the data sets."""
+
+    data: str = "digits"
+    """A data set (digits, mnist, fashion-mnist, cifar10), or the path of a .npz file."""
+    data_dir: Annotated[str | None, _hint("(default: the system's, then the cache)", "DIR")] = None
+    """Folder with the files of the data set."""
+    verify_data: bool = True
+    """Refuse files that differ from the published ones."""
+    validation: float = 0.0
+    """Fraction of the training samples to hold out for validation."""
+    augment: bool = False
+    """Random crops, flips and rotations of the images."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class NetworkFlags:
+    """What learns."""
+
+    width: int = 64
+    """Units of every hidden layer."""
+    hidden_layers: int = 16
+    """Number of hidden layers."""
+    activation: Activation = "relu"
+    """Nonlinearity."""
+    parameterisation: Parameterisation = "mupc"
+    """How weights and multipliers scale with width and depth: μPC, standard, neural tangent or orthogonal."""
+    skip: int = 1
+    """Skip connections: 0 for none, 1 for a ResNet, n to skip n layers."""
+    init: Annotated[Init | None, _hint("(default: the parameterisation's own)")] = None
+    """Initial weights."""
+    bias: bool = False
+    """Give the layers biases."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class InferenceFlags:
+    """How activities settle before the weights learn (method pc)."""
+
+    method: Literal["pc", "bp"] = "pc"
+    """Predictive coding, or backpropagation as a baseline on the same network."""
+    solver: Solver = "gd"
+    """Inference: gradient descent."""
+    activity_lr: float = 0.4
+    """Step size of inference, acting on the energy of one sample; the paper's β is 64 times this."""
+    inference_steps: Annotated[int | None, _hint("(default: as many as hidden layers)")] = None
+    """Steps of inference per batch."""
+    loss: Loss = "mse"
+    """Loss at the output."""
+    output_precision: float = 1.0
+    """Weight λ of the output loss in the energy."""
+    activity_decay: float = 0.0
+    """Penalty on the squares of activities."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class LearningFlags:
+    """How the weights learn."""
+
+    epochs: float = 5.0
+    """Passes through the training data; may be a fraction."""
+    batch_size: int = 64
+    """Samples per step."""
+    weight_lr: float = 0.1
+    """Learning rate of the weights. It carries over between widths and depths with μPC; others need less."""
+    optimiser: Optimiser = "adam"
+    """Weight optimiser."""
+    schedule: Schedule = "constant"
+    """Course of the learning rate."""
+    weight_decay: float = 0.0
+    """Penalty on the squares of weights."""
+    orthogonality: float = 0.0
+    """Penalty on weights that are not orthogonal."""
+    precision: Precision = "float32"
+    """Number format of matrix products."""
+    seed: int = 0
+    """Seed of the initial weights, the order of batches and the validation split."""
+    evaluate_every: Annotated[int | None, _hint("(default: ten times in all, at least once an epoch)")] = None
+    """Steps between evaluations."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class TrainConfig(LearningFlags, InferenceFlags, NetworkFlags, DataFlags):
+    """Everything that decides the numbers of a training run, one attribute per flag."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class OutputFlags:
+    """Where results go, and what is shown."""
+
+    out: Annotated[str | None, _hint("(default: runs/DATA-METHOD-N)", "DIR")] = None
+    """Run folder; it must be new or empty."""
+    config: Annotated[str | None, _hint("(optional)", "FILE")] = None
+    """Repeat the run of this config.json; other flags given override it."""
+    tensorboard: bool = True
+    """Write TensorBoard events into the run folder."""
+    json: tyro.conf.FlagCreatePairsOff[bool] = False
+    """Print the summary as one JSON object, and nothing else."""
+    quiet: tyro.conf.FlagCreatePairsOff[bool] = False
+    """Print errors only."""
+    debug: tyro.conf.FlagCreatePairsOff[bool] = False
+    """Show tracebacks."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class _Flags:
+    data: tyro.conf.OmitArgPrefixes[DataFlags]
+    network: tyro.conf.OmitArgPrefixes[NetworkFlags]
+    inference: tyro.conf.OmitArgPrefixes[InferenceFlags]
+    learning: tyro.conf.OmitArgPrefixes[LearningFlags]
+    output: tyro.conf.OmitArgPrefixes[OutputFlags]
+
+
+_GROUPS = {"data": DataFlags, "network": NetworkFlags, "inference": InferenceFlags, "learning": LearningFlags}
+DESCRIPTION = (
+    "Train a network and write a run folder: config.json, metrics.jsonl, summary.json, a figure and TensorBoard "
+    "events. Without options: 16 hidden layers on the built-in digits, in a few seconds."
+)
+
+
+def parse(argv: list[str]) -> tuple[TrainConfig, OutputFlags]:
+    """Flags, over those of `--config FILE`, over the defaults."""
+    path = _config_path(argv)
+    base = dataclasses.asdict(TrainConfig() if path is None else load(path))
+    groups: dict[str, Any] = {name: group(**_pick(base, group)) for name, group in _GROUPS.items()}
+    flags = tyro.cli(
+        _Flags,
+        prog="mupc train",
+        description=DESCRIPTION,
+        args=argv,
+        default=_Flags(**groups, output=OutputFlags()),
+        config=(tyro.conf.DisallowNone,),
+    )
+    found = {key: value for name in _GROUPS for key, value in dataclasses.asdict(getattr(flags, name)).items()}
+    return TrainConfig(**found), flags.output
+
+
+def as_dict(config: TrainConfig) -> dict[str, Any]:
+    """The configuration in the order of the help."""
+    values = dataclasses.asdict(config)
+    return {key: values[key] for group in _GROUPS.values() for key in _pick(values, group)}
+
+
+def load(path: str | Path) -> TrainConfig:
+    """The configuration in a `config.json`, or in the run folder that holds one."""
+    file = Path(path).expanduser()
+    file = file / "config.json" if file.is_dir() else file
+    try:
+        content = json.loads(file.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ValueError(f"--config {path} cannot be read ({error.strerror}): give a run's config.json.") from None
+    except ValueError:
+        raise ValueError(f"--config {path} is not JSON: give the config.json that a run wrote.") from None
+    values = content.get("config", content) if isinstance(content, dict) else None
+    if not isinstance(values, dict):
+        raise ValueError(f"--config {path} holds no configuration: give the config.json that a run wrote.")
+    return from_dict(values, f"--config {path}")
+
+
+def from_dict(values: Mapping[str, Any], where: str = "the configuration") -> TrainConfig:
+    """A configuration from plain values; unknown keys and values of a wrong type are refused."""
+    kinds = typing.get_type_hints(TrainConfig)
+    for key, value in values.items():
+        if key not in kinds:
+            near = difflib.get_close_matches(key, kinds, n=1)
+            hint = f"did you mean {near[0]!r}?" if near else "`mupc train --help` lists them all."
+            raise ValueError(f"{where} has an unknown key {key!r}: {hint}")
+        if not _fits(value, kinds[key]):
+            raise ValueError(f"{where} has {key} = {value!r}: it must be {_describe(kinds[key])}.")
+    typed: dict[str, Any] = {key: float(value) if kinds[key] is float else value for key, value in values.items()}
+    return TrainConfig(**typed)
+
+
+def _config_path(argv: list[str]) -> str | None:
+    """What `--config` says, ahead of the real parse, whose defaults it decides."""
+    for index, flag in enumerate(argv):
+        if flag.startswith("--config="):
+            return flag.removeprefix("--config=")
+        if flag == "--config":
+            return next(iter(argv[index + 1 :]), None)
+    return None
+
+
+def _pick(values: Mapping[str, Any], group: Any) -> dict[str, Any]:
+    return {field.name: values[field.name] for field in dataclasses.fields(group)}
+
+
+def _options(kind: Any) -> tuple[Any, ...]:
+    return typing.get_args(kind) if isinstance(kind, types.UnionType) or typing.get_origin(kind) is typing.Union else ()
+
+
+def _fits(value: Any, kind: Any) -> bool:
+    if options := _options(kind):
+        return any(_fits(value, option) for option in options)
+    if typing.get_origin(kind) is Literal:
+        return isinstance(value, str) and value in typing.get_args(kind)
+    if kind is float:
+        return isinstance(value, int | float) and not isinstance(value, bool)
+    return isinstance(value, kind) and (kind is bool or not isinstance(value, bool))
+
+
+def _describe(kind: Any) -> str:
+    if options := _options(kind):
+        return " or ".join(_describe(option) for option in options)
+    if typing.get_origin(kind) is Literal:
+        return "one of " + ", ".join(typing.get_args(kind))
+    names = {int: "a whole number", float: "a number", bool: "true or false", str: "text", type(None): "null"}
+    return names[kind]

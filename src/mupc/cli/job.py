@@ -1,0 +1,253 @@
+"""A training run from a configuration to a run folder."""
+
+import contextlib
+import math
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.random as jr
+from rich.console import Console
+
+from .. import data
+from .._energy import Energy
+from .._infer import infer
+from .._network import Network
+from .._solver import AbstractSolver, GradientDescent
+from .._train import FitResult, fit
+from ..data import Dataset
+from ..diagnostics import ADAM_EPSILON, credit_reach
+from ..experiments._machine import device, versions
+from ..plots.learning_curve import plot
+from .config import OutputFlags, TrainConfig, as_dict
+from .display import Display, clock, percent
+from .run_folder import RunFolder
+
+Record = dict[str, Any]
+Summary = dict[str, Any]
+EVALUATIONS = 10
+
+
+def train(config: TrainConfig, output: OutputFlags | None = None, console: Console | None = None) -> Summary:
+    """Trains a network, writes its run folder and returns its summary, which names the folder under `out`.
+
+    **Arguments:** what to train, where and how to show it (default: a numbered folder in `runs`), and the rich
+    console to show it on (default: nothing is shown).
+    """
+    output = OutputFlags(quiet=True) if output is None else output
+    console = Console() if console is None else console
+    dataset = data.load(config.data, data_dir=config.data_dir, verify=config.verify_data)
+    if config.validation:
+        dataset = dataset.with_validation(config.validation, config.seed)
+    with _number_format(config.precision):
+        network, solver = build(config, dataset)
+        folder = RunFolder(output.out, f"{Path(config.data).stem}-{config.method}")
+        about = {
+            "config": as_dict(config),
+            "versions": versions(),
+            "device": device(),
+            "precision": config.precision,
+            "seed": config.seed,
+        }
+        folder.write("config.json", about)
+        display = Display(console, _title(config, network, dataset), output.quiet or output.json)
+        try:
+            summary = _run(config, network, solver, dataset, folder, display, output.tensorboard)
+        except (ValueError, OSError):
+            folder.discard()
+            raise
+        finally:
+            folder.close()
+    summary |= {"device": about["device"], "out": str(folder.path)}
+    folder.write("summary.json", summary)
+    _conclude(summary, display)
+    return summary
+
+
+def build(config: TrainConfig, dataset: Dataset) -> tuple[Network, AbstractSolver | None]:
+    """The network and the solver of a configuration, sized for a data set."""
+    network = Network(
+        dataset.in_size,
+        dataset.out_size,
+        width=config.width,
+        hidden_layers=config.hidden_layers,
+        activation=config.activation,
+        parameterisation=config.parameterisation,
+        skip=config.skip,
+        use_bias=config.bias,
+        init=config.init,
+        key=jr.key(config.seed),
+    )
+    return network, SOLVERS[config.solver](config) if config.method == "pc" else None
+
+
+def _gradient_descent(config: TrainConfig) -> AbstractSolver:
+    steps = config.hidden_layers if config.inference_steps is None else config.inference_steps
+    return GradientDescent(lr=config.activity_lr, steps=steps)
+
+
+SOLVERS: dict[str, Callable[[TrainConfig], AbstractSolver]] = {"gd": _gradient_descent}
+
+
+def _run(
+    config: TrainConfig,
+    network: Network,
+    solver: AbstractSolver | None,
+    dataset: Dataset,
+    folder: RunFolder,
+    display: Display,
+    tensorboard: bool,
+) -> Summary:
+    """Trains, records, draws; returns the summary but for what the caller knows."""
+    energy = Energy(
+        loss=config.loss,
+        output_precision=config.output_precision,
+        activity_decay=config.activity_decay,
+        weight_decay=config.weight_decay,
+        orthogonality=config.orthogonality,
+    )
+    records: list[Record] = []
+
+    def keep(record: Record) -> None:
+        records.append(record)
+        folder.append(record)
+        if tensorboard:
+            folder.log(record)
+        display.update(record)
+
+    begin = time.perf_counter()
+    result: FitResult | None = None
+    with display:
+        try:
+            result = fit(
+                network,
+                dataset,
+                solver,
+                epochs=config.epochs,
+                weight_lr=config.weight_lr,
+                seed=config.seed,
+                method=config.method,
+                energy=energy,
+                batch_size=config.batch_size,
+                optimiser=config.optimiser,
+                schedule=config.schedule,
+                evaluate_every=_evaluate_every(config, len(dataset.train)),
+                augment=config.augment,
+                precision=config.precision,
+                callbacks=[keep],
+            )
+        except KeyboardInterrupt:
+            if not records:
+                folder.discard()
+                raise
+    seconds = time.perf_counter() - begin
+    reach = _last_reach(records, config.method)
+    if result is not None and solver is not None:
+        reach = _credit_reach(config, result.network, solver, energy, dataset)
+    _draw(records, folder)
+    return {
+        **_outcome(records, result, folder),
+        "seconds": seconds,
+        "credit_reach": reach,
+        "precision": config.precision if result is None else result.precision,
+        "data": {"name": dataset.name, "official": dataset.official, "source": dataset.source},
+    }
+
+
+def _evaluate_every(config: TrainConfig, samples: int) -> int | None:
+    """Often enough for a curve and a live display: ten times in all, and at least once an epoch."""
+    if config.evaluate_every is not None or config.batch_size < 1:
+        return config.evaluate_every
+    per_epoch = samples // config.batch_size
+    return max(1, min(per_epoch, math.ceil(config.epochs * per_epoch / EVALUATIONS)))
+
+
+def _outcome(records: list[Record], result: FitResult | None, folder: RunFolder) -> Summary:
+    """How training ended, from its records alone if it was interrupted."""
+    last = next((record for record in reversed(records) if not record["diverged"]), {})
+    rates = [record["steps_per_second"] for record in records if record["steps_per_second"]]
+    interrupted = f"interrupted; the {len(records)} evaluations so far are in {folder.path / 'metrics.jsonl'}."
+    return {
+        "test_accuracy": last.get("test_accuracy"),
+        "test_loss": last.get("test_loss"),
+        "validation_accuracy": last.get("validation_accuracy"),
+        "train_loss": last.get("train_loss"),
+        "steps": records[-1]["step"],
+        "seconds_per_step": result.seconds_per_step if result else 1 / rates[-1] if rates else None,
+        "diverged": records[-1]["diverged"],
+        "interrupted": result is None,
+        "message": interrupted if result is None else result.message,
+    }
+
+
+def _last_reach(records: list[Record], method: str) -> Record:
+    """Credit reach as far as the last record tells."""
+    last = records[-1]
+    return {
+        "learning_layers": last.get("learning_layers"),
+        "layers": last.get("layers"),
+        "reach": None,
+        "regime": "backprop" if method == "bp" else None,
+    }
+
+
+def _credit_reach(
+    config: TrainConfig, network: Network, solver: AbstractSolver, energy: Energy, dataset: Dataset
+) -> Record:
+    """How many layers learn from the first training batch."""
+    batch = slice(0, config.batch_size)
+    x = dataset.normalisation(dataset.train.raw[batch])
+    y = dataset.encode(dataset.train.targets[batch])
+    solution = infer(network, x, y, solver, energy=energy, precision=config.precision)
+    found = credit_reach(network, solution, x, y, energy=energy)
+    return {
+        "learning_layers": found.learning_layers,
+        "layers": found.layers,
+        "reach": found.reach,
+        "regime": found.regime,
+    }
+
+
+def _draw(records: list[Record], folder: RunFolder) -> None:
+    path = folder.path / "figures" / "learning-curve.png"
+    path.parent.mkdir(exist_ok=True)
+    plot({folder.path.name: records}, path)
+
+
+def _title(config: TrainConfig, network: Network, dataset: Dataset) -> str:
+    count = sum(array.size for array in jax.tree.leaves(network))
+    return (
+        f"{dataset.name}: {config.hidden_layers} hidden layers of {config.width} units, {count:,} weights, "
+        f"{config.parameterisation}, {config.method}"
+    )
+
+
+def _conclude(summary: Summary, display: Display) -> None:
+    """The last lines: how well, how fast, how deep, and where it all is."""
+    if not (summary["interrupted"] or summary["diverged"]):
+        quality = f"test loss {summary['test_loss']:.4f}"
+        if summary["test_accuracy"] is not None:
+            quality = f"test accuracy {percent(summary['test_accuracy'])}"
+        pace = f"{1e3 * summary['seconds_per_step']:.3g} ms per step"
+        display.say(f"{quality} after {summary['steps']} steps in {clock(summary['seconds'])} ({pace})")
+        display.say(_depth(summary["credit_reach"]))
+    display.say(f"run folder {summary['out']}")
+
+
+def _depth(reach: Record) -> str:
+    learning, layers = reach["learning_layers"], reach["layers"]
+    if 2 * learning < layers:
+        return (
+            f"{learning} of {layers} layers learn (gradient entries above Adam's ε = {ADAM_EPSILON!r}); "
+            "try a larger --activity-lr or more --inference-steps"
+        ).replace("e-08", "e-8")
+    return f"{learning} of {layers} layers learn, regime: {reach['regime']}"
+
+
+@contextlib.contextmanager
+def _number_format(precision: str) -> Iterator[None]:
+    """JAX's 64-bit mode if and only if the run asks for it."""
+    with jax.enable_x64(precision == "float64"):
+        yield

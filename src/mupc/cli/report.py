@@ -1,0 +1,53 @@
+"""`mupc report`: what was reproduced, from the files in `results/`."""
+
+import json as json_module
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import tyro
+
+from ..experiments import report as library
+
+Flag = tyro.conf.FlagCreatePairsOff[bool]
+
+
+def run(argv: list[str]) -> int:
+    """Writes the report and returns the exit code."""
+    return tyro.cli(
+        report,
+        prog="mupc report",
+        description="Gather the reproduced figures into a Markdown page and a self-contained HTML page.",
+        args=argv,
+        config=(tyro.conf.DisallowNone,),
+    )
+
+
+def report(
+    results: Annotated[Path, tyro.conf.arg(metavar="DIR")] = Path("results"),
+    markdown: Annotated[Path, tyro.conf.arg(metavar="FILE")] = Path("docs/reproduction.md"),
+    html: Annotated[Path, tyro.conf.arg(metavar="FILE")] = Path("runs/report.html"),
+    json: Flag = False,
+    quiet: Flag = False,
+    debug: Flag = False,
+) -> int:
+    """Gather the reproduced figures.
+
+    Args:
+        results: Folder that `mupc reproduce` wrote.
+        markdown: The Markdown page; it shows the figures where they are.
+        html: The HTML page; it holds the figures and needs nothing beside it.
+        json: Print one JSON object.
+        quiet: Print errors only.
+        debug: Show tracebacks.
+    """
+    if not results.is_dir():
+        print(f"mupc report: {results} is not a folder: run `mupc reproduce SLUG` first.", file=sys.stderr)
+        return 2
+    verdicts = library.write(results, markdown, html)
+    if json:
+        print(json_module.dumps({"verdicts": verdicts, "markdown": str(markdown), "html": str(html)}))
+    elif not quiet:
+        numbers = ", ".join(f"{number} {verdict}" for verdict, number in verdicts.items())
+        print(f"{numbers} at the paper preset: {markdown} and {html}")
+    return 0

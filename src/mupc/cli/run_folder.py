@@ -1,0 +1,103 @@
+"""The folder that a run writes, and the strict JSON in it."""
+
+import contextlib
+import json
+import math
+import os
+from pathlib import Path
+from typing import Any
+
+
+def strict(value: Any) -> Any:
+    """`value` as JSON has it: NaN and infinity become null, numpy's numbers become plain ones."""
+    if isinstance(value, dict):
+        return {str(key): strict(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [strict(item) for item in value]
+    if hasattr(value, "tolist"):
+        return strict(value.tolist())
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value
+
+
+def dumps(value: Any, indent: int | None = None) -> str:
+    """Strict JSON text."""
+    return json.dumps(strict(value), indent=indent, allow_nan=False, ensure_ascii=False)
+
+
+class RunFolder:
+    """A new folder `path`, or `runs/NAME-N` with the first free N. A folder that holds something is refused."""
+
+    def __init__(self, path: str | Path | None, name: str) -> None:
+        self.path = _numbered(Path("runs"), name) if path is None else _fresh(Path(path).expanduser())
+        self._metrics: Any = None
+        self._events: Any = None
+
+    def write(self, name: str, content: Any) -> None:
+        """Writes one JSON file, in whole or not at all."""
+        scratch = self.path / f".{name}.part"
+        scratch.write_text(dumps(content, indent=2) + "\n", encoding="utf-8")
+        os.replace(scratch, self.path / name)
+
+    def append(self, record: dict[str, Any]) -> None:
+        """Adds a line to `metrics.jsonl`, at once on disk."""
+        if self._metrics is None:
+            self._metrics = (self.path / "metrics.jsonl").open("w", encoding="utf-8")
+        self._metrics.write(dumps(record) + "\n")
+        self._metrics.flush()
+
+    def log(self, record: dict[str, Any]) -> None:
+        """Adds the numbers of a record to the TensorBoard events."""
+        if self._events is None:
+            from tensorboardX import SummaryWriter
+
+            self._events = SummaryWriter(str(self.path / "tensorboard"))
+        for name, value in record.items():
+            plottable = isinstance(value, int | float) and math.isfinite(value)
+            if plottable and name not in ("step", "total_steps", "diverged"):
+                self._events.add_scalar(name, value, record["step"])
+
+    def close(self) -> None:
+        for file in (self._metrics, self._events):
+            if file is not None:
+                file.close()
+        self._metrics = self._events = None
+
+    def discard(self) -> None:
+        """Takes back a folder in which nothing was recorded yet."""
+        self.close()
+        if not (self.path / "metrics.jsonl").exists():
+            with contextlib.suppress(OSError):
+                (self.path / "config.json").unlink(missing_ok=True)
+                self.path.rmdir()
+
+
+def _fresh(path: Path) -> Path:
+    if path.is_dir() and any(path.iterdir()):
+        raise ValueError(f"--out {path} is not empty: choose another folder, runs are never overwritten.")
+    return _make(path, exist_ok=True)
+
+
+def _numbered(root: Path, name: str) -> Path:
+    number = 1
+    while True:
+        with contextlib.suppress(FileExistsError):
+            return _make(root / f"{name}-{number}", exist_ok=False)
+        number += 1
+
+
+def _make(path: Path, exist_ok: bool) -> Path:
+    try:
+        path.mkdir(parents=True, exist_ok=exist_ok)
+        (path / ".writable").touch()  # mkdir says nothing about a folder that was there before
+        (path / ".writable").unlink()
+    except FileExistsError:
+        if exist_ok:
+            raise ValueError(f"--out {path} is a file: choose a folder.") from None
+        raise
+    except OSError as error:
+        raise ValueError(
+            f"the run folder {path} cannot be written ({error.strerror}): choose another with --out DIR."
+        ) from None
+    return path

@@ -1,0 +1,105 @@
+"""`python -m mupc.experiments`: computes cells on a machine that has JAX, equinox, optax and numpy, and nothing else.
+
+    python -m mupc.experiments run SLUG --preset paper --work DIR [--shard i/n] [--seconds-limit S]
+
+The cells it leaves under DIR are merged by copying, and become `results/SLUG.json` with `mupc reproduce SLUG`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+from ..data import DataError
+from ._catalogue import find
+from ._figure import PRESETS, Cell, Context, Row, UnknownFigureError
+from ._runner import Shard, execute, gather
+from ._store import Store
+
+WORK = Path("runs/reproduce")
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m mupc.experiments", description="Compute the cells of figures.")
+    commands = parser.add_subparsers(dest="command", required=True)
+    for name, text in (("run", "compute what is not finished"), ("cells", "list the cells and which are finished")):
+        command = commands.add_parser(name, help=text)
+        command.add_argument("slugs", nargs="+", metavar="SLUG")
+        command.add_argument("--preset", choices=PRESETS, default="paper")
+        command.add_argument("--work", type=Path, default=WORK, help="folder of finished cells (default: %(default)s)")
+        command.add_argument("--shard", default="1/1", metavar="I/N", help="compute only part I of N")
+        command.add_argument("--precision", help="override the preset's precision")
+    run = commands.choices["run"]
+    run.add_argument("--seconds-limit", type=float, metavar="S", help="start no cell after S seconds")
+    run.add_argument("--data-dir", help="folder with the files of the data sets")
+    run.add_argument("--no-resume", dest="resume", action="store_false", help="compute finished cells again")
+    return parser
+
+
+def describe(cell: Cell, result: Row | None, done: int, known: int) -> str:
+    """The line for a cell that has ended."""
+    if result is None:
+        return f"[{done}/{known}] FAILED {cell.label}"
+    accuracy = result.get("test_accuracy")
+    outcome = f", {100 * accuracy:.2f} %" if accuracy is not None else ""
+    diverged = ", diverged" if result.get("diverged") else ""
+    return f"[{done}/{known}] {cell.label}{outcome}{diverged}, {result['seconds']:.1f} s"
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Runs the command and returns the exit code: 0, 1 if a cell failed, 2 for wrong usage or missing data."""
+    options = _parser().parse_args(argv)
+    try:
+        shard = Shard.parse(options.shard)
+        figures = [find(slug).load() for slug in options.slugs]
+        configs = [figure.config(options.preset, options.precision) for figure in figures]
+    except (UnknownFigureError, ValueError) as error:
+        print(f"mupc.experiments: {error}", file=sys.stderr)
+        return 2
+    store = Store(options.work)
+    if options.command == "cells":
+        for figure, config in zip(figures, configs, strict=True):
+            progress = gather(figure, config, store)
+            for cell in (cell for cell in progress.known if cell in shard):
+                print("finished" if cell in progress.finished else "pending ", figure.slug, cell.label)
+        return 0
+    return _run(options, list(zip(figures, configs, strict=True)), store, shard)
+
+
+def _run(options: argparse.Namespace, jobs: list, store: Store, shard: Shard) -> int:
+    import time
+
+    begin, code = time.monotonic(), 0
+
+    def report(cell: Cell, result: Row | None, done: int, known: int) -> None:
+        print(describe(cell, result, done, known), flush=True)
+
+    for figure, config in jobs:
+        limit = options.seconds_limit
+        left = None if limit is None else max(0.0, limit - (time.monotonic() - begin))
+        context = Context(options.data_dir)
+        try:
+            progress = execute(
+                figure,
+                config,
+                store,
+                context,
+                shard=shard,
+                seconds_limit=left,
+                resume=options.resume,
+                report=report,
+            )
+        except DataError as error:
+            print(f"mupc.experiments: {figure.slug}: {error}", file=sys.stderr)
+            code = 2
+            continue
+        for cell, reason in progress.failed.items():
+            print(f"mupc.experiments: {figure.slug}: {cell.label}: {reason}", file=sys.stderr)
+            code = max(code, 1)
+        print(f"{figure.slug}: {len(progress.finished)} of {len(progress.known)} known cells finished", flush=True)
+    return code
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,86 @@
+"""Every figure of the paper under its slug, built or not."""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import importlib
+
+from ._figure import Figure, UnknownFigureError
+
+
+@dataclasses.dataclass(frozen=True)
+class Entry:
+    """A figure of the paper; `module` regenerates it (None: no module does yet)."""
+
+    slug: str
+    title: str
+    module: str | None = None
+    alias: str | None = None
+
+    def load(self) -> Figure:
+        """The figure, or an `UnknownFigureError` if it is not built yet."""
+        if self.module is None:
+            raise UnknownFigureError(
+                f"{self.slug} is not built yet, it comes with a later version. `mupc reproduce --list` shows which are."
+            )
+        figures: dict[str, Figure] = importlib.import_module(f"{__package__}.{self.module}").FIGURES
+        return figures[self.slug]
+
+
+_ENTRIES = (
+    Entry("mupc-vs-pc-mnist-accs", "Test accuracy over depth on MNIST: μPC, SP and BP", "training", "fig1"),
+    Entry("sp-cond-nums-init", "Conditioning of SP's inference at initialisation", alias="fig2"),
+    Entry("sp-train-cond-nums-gd-mnist", "Conditioning of SP's inference over training, MNIST", alias="fig3"),
+    Entry("des-trade-off", "Stable forward pass against well-conditioned inference", alias="fig4"),
+    Entry("mupc-transfer-tanh", "Transfer of both learning rates, tanh", alias="fig5"),
+    Entry("mupc-loss-energy-ratios", "Loss over equilibrated energy, μPC", alias="fig6"),
+    Entry("d-eigens-n", "Spectrum of the Hessian's block diagonal over width"),
+    Entry("d-eigens-h", "Spectrum of the Hessian's block diagonal over depth"),
+    Entry("o-eigens-n", "Spectrum of the Hessian's off-diagonal part over width"),
+    Entry("o-eigens-h", "Spectrum of the Hessian's off-diagonal part over depth"),
+    Entry("h-eigens-n", "Spectrum of the activity Hessian over width"),
+    Entry("h-eigens-h", "Spectrum of the activity Hessian over depth"),
+    Entry("max-min-eigens", "Extreme eigenvalues over width and depth"),
+    Entry("sp-train-cond-nums-adam-mnist", "Conditioning over training with Adam inference, MNIST"),
+    Entry("sp-train-cond-nums-skips-mnist", "Conditioning over training with skips, MNIST"),
+    Entry("sp-activity-inits", "Inference in a scalar chain from two starts, SP"),
+    Entry("mupc-activity-inits", "Inference in a scalar chain from two starts, μPC"),
+    Entry("mupc-vs-pc-ffwd-lrs", "Activity norms over inference, linear"),
+    Entry("mupc-vs-pc-ffwd-relu-lrs", "Activity norms over inference, ReLU"),
+    Entry("activity-decay", "What activity decay costs and what it conditions"),
+    Entry("orthog-init-mnist", "Orthogonal initialisation, MNIST"),
+    Entry("orthog-init-fashion", "Orthogonal initialisation, Fashion-MNIST"),
+    Entry("mupc-one-step-mnist", "One inference step, MNIST"),
+    Entry("mupc-one-step-fashion", "One inference step, Fashion-MNIST"),
+    Entry("pc-analytic-infer", "SP trained with exact inference"),
+    Entry("mupc-vs-pc-all-activations", "Test accuracy over depth for three activations", "training"),
+    Entry("mupc-mnist-5-epochs", "128 layers, five epochs of MNIST", "training"),
+    Entry("mupc-fashion-15-epochs", "128 layers, fifteen epochs of Fashion-MNIST", "training"),
+    Entry("cifar-20-epochs", "128 layers, twenty epochs of CIFAR-10", "training"),
+    Entry("wider-is-better-mnist", "Test accuracy over width on MNIST", "training"),
+    Entry("toy-ill-cond", "An ill-conditioned inference landscape in two dimensions"),
+    Entry("resnets-cond-nums-init", "Conditioning of residual networks at initialisation"),
+    Entry("sp-train-cond-nums-gd-fashion", "Conditioning of SP's inference over training, Fashion-MNIST"),
+    Entry("sp-train-cond-nums-adam-fashion", "Conditioning over training with Adam inference, Fashion-MNIST"),
+    Entry("sp-train-cond-nums-skips-fashion", "Conditioning over training with skips, Fashion-MNIST"),
+    Entry("mupc-train-cond-nums-mnist", "Conditioning of μPC over training, MNIST"),
+    Entry("mupc-train-cond-nums-fashion", "Conditioning of μPC over training, Fashion-MNIST"),
+    Entry("fwd-pass-stability", "Size of the forward pass over depth", "forward_pass"),
+    Entry("mupc-transfer-linear", "Transfer of both learning rates, linear"),
+    Entry("mupc-transfer-relu", "Transfer of both learning rates, ReLU"),
+    Entry("sp-loss-energy-ratios", "Loss over equilibrated energy, SP"),
+    Entry("example-loss-energy-ratios", "Loss over energy through training, SP and μPC"),
+)
+
+CATALOGUE = {entry.slug: entry for entry in _ENTRIES}
+_NAMES = CATALOGUE | {entry.alias: entry for entry in _ENTRIES if entry.alias}
+
+
+def find(name: str) -> Entry:
+    """The entry with this slug or alias."""
+    if name in _NAMES:
+        return _NAMES[name]
+    near = difflib.get_close_matches(name, list(_NAMES), n=1)
+    hint = f" Did you mean {near[0]!r}?" if near else ""
+    raise UnknownFigureError(f"there is no figure {name!r}.{hint} `mupc reproduce --list` shows all of them.")

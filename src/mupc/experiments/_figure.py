@@ -1,0 +1,113 @@
+"""What a figure is: frozen configs, cells to compute, predicates on the table they make, and a plot of it."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Any, ClassVar
+
+HOLDS, FAILS, NOT_RUN = "holds", "fails", "not run"
+PRESETS = ("quick", "paper")
+
+Row = dict[str, Any]
+Table = list[Row]
+
+
+class UnknownFigureError(ValueError):
+    """A figure that is not in the paper, or that cannot be regenerated yet; the message is one line with the cure."""
+
+
+class MissingCellsError(Exception):
+    """A claim needs cells that have not been computed."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Config:
+    """One preset of a figure. `protocol` says, a sentence each, what was decided and how it differs from the paper."""
+
+    precision: str = "float32"
+    protocol: tuple[str, ...] = ()
+
+
+@dataclasses.dataclass(frozen=True)
+class Cell:
+    """One training run or one computation: hashable, JSON-able, and all that its result depends on.
+
+    `version` is raised when the code of a family changes its numbers, so that cells saved before are not reused.
+    """
+
+    family: ClassVar[str] = "none"
+    version: ClassVar[int] = 1
+
+    @property
+    def label(self) -> str:
+        """A few words for a progress line."""
+        return " ".join(str(value) for value in dataclasses.asdict(self).values())
+
+
+Finished = Mapping[Cell, Row]
+
+
+@dataclasses.dataclass(frozen=True)
+class Context:
+    """What a computation may use that its result does not depend on."""
+
+    data_dir: str | None = None
+
+
+@dataclasses.dataclass(frozen=True)
+class Claim:
+    """A predicate of claims.md with the numbers it was judged by."""
+
+    claim: str
+    measured: str
+    expected: str
+    verdict: str
+
+
+def judge(claim: str, expected: str, measure: Callable[[], tuple[bool, str]]) -> Claim:
+    """The claim with its verdict: `measure` returns whether it is true and the numbers, or raises for missing cells."""
+    try:
+        true, measured = measure()
+    except MissingCellsError as missing:
+        return Claim(claim, f"not run: {missing}", expected, NOT_RUN)
+    return Claim(claim, measured, expected, HOLDS if true else FAILS)
+
+
+@dataclasses.dataclass(frozen=True)
+class Figure:
+    """A figure on the rails.
+
+    - `cells(config, finished)`: every cell known so far, most valuable first. Later stages (runs with a tuned rate)
+      appear once the cells they depend on are in `finished`.
+    - `run_cell(cell, context)`: the numbers of one cell.
+    - `claims(config, table)`: the predicates, on the rows of the finished cells (a row is a cell and its numbers).
+    - `plot(record, path)`: draws what `results/SLUG.json` holds.
+    """
+
+    slug: str
+    title: str
+    caption: str
+    presets: Mapping[str, Config]
+    cells: Callable[[Any, Finished], list[Cell]]
+    run_cell: Callable[[Any, Context], Row]
+    claims: Callable[[Any, Table], list[Claim]]
+    plot: Callable[[Row, Path], None]
+
+    def config(self, preset: str, precision: str | None = None) -> Config:
+        """The frozen config of a preset, with its precision overridden if asked."""
+        if preset not in self.presets:
+            raise ValueError(f"preset {preset!r} is not known. Choose one of: {', '.join(self.presets)}.")
+        config = self.presets[preset]
+        return config if precision is None else dataclasses.replace(config, precision=precision)
+
+    def table(self, config: Config, finished: Finished) -> Table:
+        """The rows of the finished cells, in the order of `cells`."""
+        cells = self.cells(config, finished)
+        return [{**dataclasses.asdict(cell), **finished[cell]} for cell in cells if cell in finished]
+
+
+def select(table: Iterable[Row], **wanted: object) -> Table:
+    """The rows whose fields have these values."""
+    return [row for row in table if all(row.get(name) == value for name, value in wanted.items())]

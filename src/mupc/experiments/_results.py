@@ -1,0 +1,106 @@
+"""`results/SLUG.json`: the merged table of a figure, its verdicts, and how it was made."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from pathlib import Path
+from typing import Any
+
+from ._catalogue import CATALOGUE, Entry
+from ._figure import Config, Figure, Row
+from ._runner import Progress
+from ._store import dumps, strict, write_text
+
+_LIMIT = 1_000_000
+_PROVENANCE = ("device", "versions")  # the same for most rows, so it is said once
+
+
+def record(figure: Figure, preset: str, config: Config, progress: Progress) -> Row:
+    """What `results/SLUG.json` holds, from the cells that are finished. `seconds` is computing time over all cells."""
+    table = [strict(row) for row in figure.table(config, progress.finished)]
+    versions = [row["versions"] for row in table if row.get("versions")]
+    return {
+        "slug": figure.slug,
+        "title": figure.title,
+        "caption": figure.caption,
+        "preset": preset,
+        "complete": progress.complete,
+        "cells": {"finished": len(table), "known": len(progress.known)},
+        "config": strict(dataclasses.asdict(config)),
+        "claims": [dataclasses.asdict(claim) for claim in figure.claims(config, table)],
+        "device": ", ".join(sorted({row["device"] for row in table if row.get("device")})),
+        "seconds": sum(row.get("seconds") or 0.0 for row in table),
+        "precision": config.precision,
+        "versions": versions[-1] if versions else {},
+        "data": [{name: value for name, value in row.items() if name not in _PROVENANCE} for row in table],
+    }
+
+
+def destination(out: Path, result: Row) -> Path:
+    """Where to save a result, without its ending: never over a better one (paper over quick, complete over partial)."""
+    path = out / result["slug"]
+    existing = read(path.with_suffix(".json"))
+    if existing is None or _rank(result) >= _rank(existing):
+        return path
+    return out / f"{result['slug']}-{'quick' if result['preset'] == 'quick' else 'partial'}"
+
+
+def save(figure: Figure, result: Row, out: Path) -> Path:
+    """Writes the JSON and draws the figure beside it; returns the path of the JSON."""
+    stem = destination(out, result)
+    text = dumps(result)
+    if len(text.encode()) > _LIMIT:
+        raise ValueError(f"the table of {figure.slug} is over {_LIMIT} bytes: evaluate less often.")
+    path = stem.with_name(stem.name + ".json")
+    write_text(path, text + "\n")
+    figure.plot(json.loads(text), stem.with_name(stem.name + ".png"))
+    return path
+
+
+def read(path: Path) -> Row | None:
+    """A saved result, or None if there is none that can be read."""
+    try:
+        result = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
+    return result if isinstance(result, dict) and {"slug", "preset", "claims"} <= result.keys() else None
+
+
+def read_all(out: Path) -> list[Row]:
+    """Every saved result in a folder, in the order of the catalogue; `file` is the name of each without ending."""
+    found = [(path, read(path)) for path in sorted(out.glob("*.json"))]
+    order = {slug: place for place, slug in enumerate(CATALOGUE)}
+    results = [{**result, "file": path.stem} for path, result in found if result is not None]
+    return sorted(results, key=lambda result: order.get(result["slug"], len(order)))
+
+
+@dataclasses.dataclass(frozen=True)
+class Status:
+    """A line of `mupc reproduce --list`."""
+
+    entry: Entry
+    state: str
+
+
+def status(out: Path) -> list[Status]:
+    """Every figure of the paper and how far it is."""
+    results: dict[str, list[Row]] = {}
+    for result in read_all(out):
+        results.setdefault(result["slug"], []).append(result)
+    return [Status(entry, _state(entry, results.get(entry.slug, []))) for entry in CATALOGUE.values()]
+
+
+def _state(entry: Entry, results: list[Row]) -> str:
+    if not results:
+        return "ready" if entry.module else "not built yet"
+    best = max(results, key=_rank)
+    counts = best.get("cells") or {}
+    part = "" if best.get("complete") else f", {counts.get('finished')} of at least {counts.get('known')} cells"
+    return f"done at the {best['preset']} preset{part}"
+
+
+def _rank(result: Row) -> tuple[Any, ...]:
+    whole = bool(result.get("complete"))
+    finished = (result.get("cells") or {}).get("finished", 0)
+    return result["preset"] == "paper", whole, 0 if whole else finished

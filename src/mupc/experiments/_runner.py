@@ -1,0 +1,106 @@
+"""Computes the cells of a figure one after the other, and saves each as it finishes."""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from collections.abc import Callable
+
+from ..data import DataError
+from ._figure import Cell, Config, Context, Figure, Row
+from ._store import Store, key
+
+
+@dataclasses.dataclass(frozen=True)
+class Shard:
+    """A part of the cells: number `index` (from 1) of `count`. Which part a cell is in depends on the cell only."""
+
+    index: int = 1
+    count: int = 1
+
+    @classmethod
+    def parse(cls, text: str) -> Shard:
+        """From `"2/4"`."""
+        index, slash, count = text.partition("/")
+        if not (slash and index.isdigit() and count.isdigit() and 1 <= int(index) <= int(count)):
+            raise ValueError(f"shard {text!r} is not of the form i/n with 1 ≤ i ≤ n: write 1/4 for the first of four.")
+        return cls(int(index), int(count))
+
+    def __contains__(self, cell: Cell) -> bool:
+        return int(key(cell), 16) % self.count == self.index - 1
+
+
+@dataclasses.dataclass(frozen=True)
+class Progress:
+    """The state of a figure's cells: finished ones with their results, known ones, and why it ended."""
+
+    finished: dict[Cell, Row]
+    known: list[Cell]
+    failed: dict[Cell, str]
+
+    @property
+    def complete(self) -> bool:
+        return all(cell in self.finished for cell in self.known)
+
+
+Report = Callable[[Cell, Row | None, int, int], None]
+
+
+def gather(figure: Figure, config: Config, store: Store, finished: dict[Cell, Row] | None = None) -> Progress:
+    """What is finished, without computing anything. Stage after stage, until nothing more is found."""
+    finished = {} if finished is None else finished
+    while True:
+        known = figure.cells(config, finished)
+        found = {cell: result for cell in known if cell not in finished and (result := store.load(cell)) is not None}
+        if not found:
+            return Progress(finished, known, {})
+        finished.update(found)
+
+
+def execute(
+    figure: Figure,
+    config: Config,
+    store: Store,
+    context: Context,
+    *,
+    shard: Shard | None = None,
+    seconds_limit: float | None = None,
+    resume: bool = True,
+    report: Report = lambda cell, result, done, known: None,
+) -> Progress:
+    """Computes what is not finished yet and belongs to the shard, the first of `figure.cells` first.
+
+    No cell is started after `seconds_limit`. A cell that fails is reported and left out, so that the others still
+    run; missing data (`DataError`) and interrupts end the run. What was finished stays saved in every case.
+    """
+    shard = shard or Shard()
+    begin = time.monotonic()
+    finished: dict[Cell, Row] = {}
+    failed: dict[Cell, str] = {}
+    while True:
+        known = gather(figure, config, store, finished).known if resume else figure.cells(config, finished)
+        pending = [cell for cell in known if cell not in finished and cell not in failed and cell in shard]
+        late = seconds_limit is not None and time.monotonic() - begin >= seconds_limit
+        if not pending or late:
+            return Progress(finished, known, failed)
+        cell = pending[0]
+        try:
+            result = _compute(figure, cell, context)
+        except DataError:
+            raise
+        except Exception as error:  # one bad cell must not cost the others
+            failed[cell] = f"{type(error).__name__}: {error}".splitlines()[0]
+            report(cell, None, len(finished), len(known))
+            continue
+        store.save(cell, result)
+        finished[cell] = store.load(cell) or result
+        report(cell, finished[cell], len(finished), len(known))
+
+
+def _compute(figure: Figure, cell: Cell, context: Context) -> Row:
+    from ._machine import device, versions
+
+    started = time.perf_counter()
+    result = figure.run_cell(cell, context)
+    seconds = time.perf_counter() - started
+    return {**result, "seconds": seconds, "device": device(), "versions": versions()}

@@ -1,0 +1,178 @@
+"""The report: what was claimed, what was measured and what came of it, from the files in `results/`."""
+
+from __future__ import annotations
+
+import base64
+import html
+from collections.abc import Iterable
+from pathlib import Path
+
+from ._catalogue import CATALOGUE
+from ._figure import FAILS, HOLDS, NOT_RUN, Row
+from ._results import read_all
+from ._store import write_text
+
+TITLE = "Reproduction of the paper's figures"
+INTRODUCTION = (
+    "Every figure of the paper with the claims it carries, as predicates on measured numbers. A claim holds, fails, "
+    "or was not run; only results at the paper preset count. This page is made by `mupc report` from the files in "
+    "`results/`."
+)
+QUICK = "Quick checks, which are not reproductions"
+QUICK_TEXT = "Small networks on built-in data, with rates and thresholds of their own. They test the machinery."
+
+
+def write(results: Path, markdown: Path, page: Path | None) -> dict[str, int]:
+    """Writes the Markdown and, unless None, a self-contained HTML page; returns how many claims have each verdict."""
+    found = read_all(results)
+    paper = [result for result in found if result["preset"] == "paper"]
+    quick = [result for result in found if result["preset"] != "paper"]
+    write_text(markdown, _markdown(paper, quick, _relative(results, markdown.parent)))
+    if page is not None:
+        write_text(page, _html(paper, quick, results))
+    return count(paper)
+
+
+def count(paper: Iterable[Row]) -> dict[str, int]:
+    """How many claims of these results have each verdict."""
+    verdicts = [claim["verdict"] for result in paper for claim in result["claims"]]
+    return {verdict: verdicts.count(verdict) for verdict in (HOLDS, FAILS, NOT_RUN)}
+
+
+def missing(paper: Iterable[Row]) -> list[str]:
+    """The figures without a result at the paper preset."""
+    done = {result["slug"] for result in paper}
+    return [slug for slug in CATALOGUE if slug not in done]
+
+
+def _summary(paper: list[Row]) -> str:
+    numbers = ", ".join(f"{number} {verdict}" for verdict, number in count(paper).items())
+    return f"{len(paper)} of {len(CATALOGUE)} figures have results; of their claims {numbers}."
+
+
+def _facts(result: Row) -> list[str]:
+    """How a result was made, a line each."""
+    counts = result.get("cells") or {}
+    whole = (
+        "complete" if result.get("complete") else f"{counts.get('finished')} of at least {counts.get('known')} cells"
+    )
+    made = f"{result.get('device')}, {result.get('precision')}, {_duration(result.get('seconds') or 0)} of computing"
+    versions = ", ".join(f"{name} {version}" for name, version in (result.get("versions") or {}).items())
+    return [f"{made}; {whole}.", f"Versions: {versions}.", *(result.get("config") or {}).get("protocol", [])]
+
+
+def _duration(seconds: float) -> str:
+    return (
+        f"{seconds:.0f} s"
+        if seconds < 120
+        else f"{seconds / 60:.0f} min"
+        if seconds < 7200
+        else f"{seconds / 3600:.1f} h"
+    )
+
+
+def _relative(target: Path, start: Path) -> str:
+    import os
+
+    return Path(os.path.relpath(target, start)).as_posix()
+
+
+def _cell(text: object) -> str:
+    """Text inside a Markdown table."""
+    escaped = html.escape(str(text), quote=False)
+    return escaped.replace("\\", "\\\\").replace("|", "\\|").replace("\n", " ")
+
+
+def _markdown(paper: list[Row], quick: list[Row], folder: str) -> str:
+    lines = [f"# {TITLE}", "", INTRODUCTION, "", _summary(paper), ""]
+    for result in paper:
+        lines += _markdown_figure(result, folder)
+    absent = missing(paper)
+    if absent:
+        lines += ["## Not run", "", "No result at the paper preset yet:", ""]
+        lines += [f"- `{slug}`: {CATALOGUE[slug].title} ({NOT_RUN})" for slug in absent] + [""]
+    if quick:
+        lines += [f"## {QUICK}", "", QUICK_TEXT, ""]
+        for result in quick:
+            lines += _markdown_figure(result, folder, "###", "quick: ")
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def _markdown_figure(result: Row, folder: str, heading: str = "##", label: str = "") -> list[str]:
+    entry = CATALOGUE.get(result["slug"])
+    alias = f" ({entry.alias})" if entry and entry.alias else ""
+    title = _cell(result.get("title", ""))
+    rows = [
+        f"| {_cell(c['claim'])} | {_cell(c['expected'])} | {_cell(c['measured'])} | {label}{_cell(c['verdict'])} |"
+        for c in result["claims"]
+    ]
+    return [
+        f"{heading} `{result['slug']}`{alias}: {title}",
+        "",
+        _cell(result.get("caption", "")),
+        "",
+        f"![{title}]({folder}/{result['file']}.png)",
+        "",
+        "| claim | expected | measured | verdict |",
+        "|---|---|---|---|",
+        *rows,
+        "",
+        *(f"- {_cell(fact)}" for fact in _facts(result)),
+        "",
+    ]
+
+
+_STYLE = """
+body{font:16px/1.5 system-ui,sans-serif;max-width:60rem;margin:2rem auto;padding:0 1rem;color:#222}
+img{max-width:100%}table{border-collapse:collapse;width:100%;font-size:.9rem}
+td,th{border:1px solid #ccc;padding:.3rem .5rem;text-align:left;vertical-align:top}
+.holds{color:#007a55;font-weight:bold}.fails{color:#b34700;font-weight:bold}.not-run{color:#666}
+ul{font-size:.85rem;color:#444}section.quick{background:#f6f6f6;padding:0 1rem}
+"""
+
+
+def _html(paper: list[Row], quick: list[Row], folder: Path) -> str:
+    absent = "".join(
+        f"<li><code>{_text(slug)}</code>: {_text(CATALOGUE[slug].title)} ({NOT_RUN})</li>" for slug in missing(paper)
+    )
+    checks = "".join(_html_figure(result, folder, "h3", "quick: ") for result in quick)
+    return (
+        f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{_text(TITLE)}</title>'
+        f"<style>{_STYLE}</style></head><body><h1>{_text(TITLE)}</h1><p>{_text(INTRODUCTION)}</p>"
+        f"<p>{_text(_summary(paper))}</p>"
+        + "".join(_html_figure(result, folder) for result in paper)
+        + (f"<h2>Not run</h2><ul>{absent}</ul>" if absent else "")
+        + (
+            f'<section class="quick"><h2>{_text(QUICK)}</h2><p>{_text(QUICK_TEXT)}</p>{checks}</section>'
+            if quick
+            else ""
+        )
+        + "</body></html>\n"
+    )
+
+
+def _html_figure(result: Row, folder: Path, heading: str = "h2", label: str = "") -> str:
+    rows = "".join(
+        f"<tr><td>{_text(c['claim'])}</td><td>{_text(c['expected'])}</td><td>{_text(c['measured'])}</td>"
+        f'<td class="{_text(str(c["verdict"]).replace(" ", "-"))}">{_text(label)}{_text(c["verdict"])}</td></tr>'
+        for c in result["claims"]
+    )
+    facts = "".join(f"<li>{_text(fact)}</li>" for fact in _facts(result))
+    return (
+        f"<{heading}><code>{_text(result['slug'])}</code>: {_text(result.get('title', ''))}</{heading}>"
+        f"<p>{_text(result.get('caption', ''))}</p>{_image(folder / (result['file'] + '.png'), result)}"
+        f"<table><tr><th>claim</th><th>expected</th><th>measured</th><th>verdict</th></tr>{rows}</table>"
+        f"<ul>{facts}</ul>"
+    )
+
+
+def _image(path: Path, result: Row) -> str:
+    try:
+        data = base64.b64encode(path.read_bytes()).decode()
+    except OSError:
+        return "<p>(The figure has not been drawn.)</p>"
+    return f'<p><img alt="{_text(result.get("title", ""))}" src="data:image/png;base64,{data}"></p>'
+
+
+def _text(value: object) -> str:
+    return html.escape(str(value), quote=True)

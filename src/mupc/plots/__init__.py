@@ -1,0 +1,1 @@
+"""From a saved table to a figure; knows no JAX."""

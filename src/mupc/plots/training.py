@@ -1,0 +1,112 @@
+"""Test accuracy of training runs: over depth, over epochs, over width."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from . import style
+
+Record = dict[str, Any]
+NAMES = {"relu": "ReLU", "tanh": "tanh", "linear": "linear"}
+COLOURS = dict(zip(("mupc", "sp", "bp"), style.COLOURS, strict=False))
+
+
+def over_depth(record: Record, path: Path, labels: Mapping[str, str]) -> None:
+    """A panel for each method (columns) and activation (rows), a curve for each depth."""
+    methods, activations = _methods(record), record["config"]["activations"]
+    depths = record["config"]["depths"]
+    with style.panels(len(activations), len(methods), sharex=True, sharey=True) as (figure, axes):
+        for row, activation in enumerate(activations):
+            for column, method in enumerate(methods):
+                panel = axes[row, column]
+                for depth, colour in zip(depths, style.ramp(len(depths)), strict=True):
+                    runs = _runs(record, method=method, activation=activation, depth=depth)
+                    _curve(panel, runs, "step", color=colour, label=f"H = {depth}")
+                what = f", {NAMES.get(activation, activation)}" if len(activations) > 1 else ""
+                panel.set_title(labels[method] + what)
+                _accuracy_axis(panel, column == 0)
+                if row == len(activations) - 1:
+                    panel.set_xlabel("training step")
+        _legend(axes[0, 0])
+        style.label_preset(figure, record["preset"])
+        style.save(figure, path)
+
+
+def over_epochs(record: Record, path: Path, labels: Mapping[str, str]) -> None:
+    """One panel, a curve for each method."""
+    with style.panels(1, 1) as (figure, axes):
+        panel = axes[0, 0]
+        for method in _methods(record):
+            runs = _runs(record, method=method)
+            _curve(panel, runs, "epoch", color=COLOURS[method], label=labels[method])
+        depth = max(record["config"]["depths"])
+        panel.set_title(f"{record['config']['data']}, H = {depth}")
+        panel.set_xlabel("epoch")
+        _accuracy_axis(panel, True)
+        _legend(panel)
+        style.label_preset(figure, record["preset"])
+        style.save(figure, path)
+
+
+def over_width(record: Record, path: Path, labels: Mapping[str, str]) -> None:
+    """Accuracy over training for each width, and at the end over width."""
+    import numpy as np
+
+    widths = record["config"]["widths"]
+    with style.panels(1, 2) as (figure, axes):
+        curves, ends = axes[0]
+        for width, colour in zip(widths, style.ramp(len(widths)), strict=True):
+            runs = _runs(record, method="mupc", width=width)
+            _curve(curves, runs, "step", color=colour, label=f"N = {width}")
+            if runs:
+                finals = 100 * np.array([run["test_accuracy"] for run in runs])
+                spread = finals.std(ddof=1) if len(finals) > 1 else 0.0
+                ends.errorbar(width, finals.mean(), yerr=spread, fmt="o", color=colour, capsize=3)
+        curves.set_xlabel("training step")
+        _accuracy_axis(curves, True)
+        _legend(curves)
+        ends.set_xscale("log", base=2)
+        ends.set_xlabel("width N")
+        ends.set_ylabel("final test accuracy (%)")
+        depth = max(record["config"]["depths"])
+        figure.suptitle(f"{labels['mupc']}, H = {depth}")
+        style.label_preset(figure, record["preset"])
+        style.save(figure, path)
+
+
+KINDS = {"over_depth": over_depth, "over_epochs": over_epochs, "over_width": over_width}
+
+
+def _methods(record: Record) -> list[str]:
+    return [rates["method"] for rates in record["config"]["rates"]]
+
+
+def _runs(record: Record, **wanted: object) -> list[Record]:
+    """The runs of the table that are no tuning runs and have these values."""
+    rows = [row for row in record["data"] if "history" in row]
+    return [row for row in rows if all(row[name] == value for name, value in wanted.items())]
+
+
+def _curve(panel: Any, runs: list[Record], axis: str, **options: Any) -> None:
+    if not runs:
+        return
+    shortest = min(runs, key=lambda run: len(run["history"]["step"]))
+    accuracies = [[100 * value for value in run["history"]["test_accuracy"]] for run in runs]
+    style.band(panel, shortest["history"][axis], accuracies, **options)
+    if any(run["diverged"] for run in runs):
+        steps = shortest["history"][axis]
+        mean = sum(run[len(steps) - 1] for run in accuracies) / len(accuracies)
+        panel.plot(steps[-1], mean, "x", color=options["color"])
+
+
+def _legend(panel: Any) -> None:
+    if panel.get_legend_handles_labels()[0]:
+        panel.legend(loc="lower right")
+
+
+def _accuracy_axis(panel: Any, labelled: bool) -> None:
+    panel.set_ylim(0, 101)
+    if labelled:
+        panel.set_ylabel("test accuracy (%)")

@@ -1,0 +1,116 @@
+"""Every mistake ends in one helpful line and a non-zero exit code, and leaves no folder behind."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+from mupc import cli
+
+
+@pytest.mark.parametrize(
+    ("argv", "help"),
+    [
+        (["--data", "mnits"], "did you mean 'mnist'?"),
+        (["--data", "absent.npz"], "there is no such file"),
+        (["--width", "0"], "width must be at least 1"),
+        (["--epochs", "-1"], "epochs must be greater than 0"),
+        (["--batch-size", "5000"], "Use a smaller batch"),
+        (["--batch-size", "0"], "batch_size must be at least 1"),
+        (["--skip", "7"], "Use a shorter skip"),
+        (["--validation", "2"], "a fraction between 0 and 1"),
+        (["--config", "absent.json"], "cannot be read"),
+        (["--data", "mnist", "--data-dir", "absent"], "is not a folder"),
+        (["--activity-lr", "-1"], "lr must be greater than 0"),
+    ],
+)
+def test_wrong_values(train, argv, help):
+    run = train("--quiet", *argv)
+    assert run.code == cli.USAGE_ERROR, run.err
+    assert run.err.startswith("mupc train: ") and len(run.err.splitlines()) == 1
+    assert help in run.err
+    assert run.out == ""
+    assert not run.folder.exists()
+
+
+@pytest.mark.parametrize(
+    ("content", "help"),
+    [
+        ({"config": {"widht": 4}}, "did you mean 'width'?"),
+        ({"width": "wide"}, "width = 'wide': it must be a whole number"),
+        ({"width": True}, "it must be a whole number"),
+        ({"loss": "mae"}, "it must be one of mse, cross-entropy"),
+        ({"init": 3}, "or null"),
+        ({"xyzzy": 3}, "`mupc train --help` lists them all"),
+        ([1], "holds no configuration"),
+        ("{", "is not JSON"),
+    ],
+)
+def test_wrong_config_files(train, tmp_path, content, help):
+    file = tmp_path / "c.json"
+    file.write_text(content if isinstance(content, str) else json.dumps(content))
+    run = train("--config", file)
+    assert run.code == cli.USAGE_ERROR, run.err
+    assert len(run.err.splitlines()) == 1 and help in run.err
+
+
+def test_wrong_flag_and_wrong_choice(train):
+    run = train("--widht", "4")
+    assert run.code == cli.USAGE_ERROR and "--width" in run.err
+    run = train("--loss", "mae")
+    assert run.code == cli.USAGE_ERROR and "cross-entropy" in run.err
+
+
+def test_folders_that_cannot_be_used(mupc, tmp_path):
+    file = tmp_path / "file"
+    file.touch()
+    full = tmp_path / "full"
+    full.mkdir()
+    (full / "precious").touch()
+    for out, help in ((file / "below", "choose another with --out"), (file, "is a file"), (full, "is not empty")):
+        run = mupc("train", "--out", out)
+        assert run.code == cli.USAGE_ERROR, run.err
+        assert len(run.err.splitlines()) == 1 and help in run.err
+    assert [path.name for path in full.iterdir()] == ["precious"]
+
+
+def test_unknown_command(mupc):
+    run = mupc("trian")
+    assert run.code == cli.USAGE_ERROR, run.err
+    assert "did you mean `mupc train`?" in run.err and len(run.err.splitlines()) == 1
+    assert mupc("xyzzy").code == cli.USAGE_ERROR
+    assert mupc().code == cli.USAGE_ERROR
+
+
+def test_unexpected_errors_offer_debug(mupc, monkeypatch):
+    from mupc.cli import train
+
+    def fail(argv):
+        raise RuntimeError("no\nluck")
+
+    monkeypatch.setattr(train, "run", fail)
+    run = mupc("train")
+    assert run.code == cli.FAILURE and "--debug" in run.err and len(run.err.splitlines()) == 1
+    with pytest.raises(RuntimeError):
+        mupc("train", "--debug")
+
+
+@pytest.mark.parametrize("argv", [["--help"], ["--version"], ["train", "--help"], ["data", "list"]])
+def test_starts_at_once(argv):
+    """Help and lists need neither JAX nor a plotting library."""
+    code = """
+import sys
+from mupc.cli import main
+code = main(sys.argv[1:])
+heavy = {"jax", "matplotlib", "optax", "equinox"} & set(sys.modules)
+sys.exit(str(heavy) if heavy else code)
+"""
+    done = subprocess.run([sys.executable, "-c", code, *argv], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout
+
+
+def test_the_console_script_and_the_module_are_the_same():
+    done = subprocess.run([sys.executable, "-m", "mupc.cli", "trian"], capture_output=True, text=True, check=False)
+    assert done.returncode == cli.USAGE_ERROR and "mupc train" in done.stderr

@@ -1,0 +1,186 @@
+"""`mupc train`: the run folder, repeating a run, and what is printed."""
+
+import dataclasses
+import io
+import json
+import typing
+
+import pytest
+from rich.console import Console
+from rich.text import Text
+
+from mupc._activation import ACTIVATIONS
+from mupc._energy import LOSSES
+from mupc._optimiser import OPTIMISERS, SCHEDULES
+from mupc._parameterisation import INITS, PARAMETERISATIONS
+from mupc._precision import POLICIES
+from mupc._train import METHODS
+from mupc.cli import config, job
+from mupc.cli.config import TrainConfig
+from mupc.cli.display import Display
+
+TIMES = ("seconds", "steps_per_second")
+
+
+def numbers(records):
+    return [{key: value for key, value in record.items() if key not in TIMES} for record in records]
+
+
+def test_run_folder(train):
+    run = train("--tensorboard", "--validation", "0.2")
+    assert run.code == 0, run.err
+    names = {path.name for path in run.folder.iterdir()}
+    assert names == {"config.json", "metrics.jsonl", "summary.json", "figures", "tensorboard"}
+    assert (run.folder / "figures" / "learning-curve.png").read_bytes().startswith(b"\x89PNG")
+    assert any((run.folder / "tensorboard").iterdir())
+
+    about = run.json("config.json")
+    assert set(about) == {"config", "versions", "device", "precision", "seed"}
+    assert about["config"]["width"] == 8 and about["config"]["validation"] == 0.2
+    assert set(about["config"]) == {field.name for field in dataclasses.fields(TrainConfig)}
+    assert {"mupc", "jax", "python"} <= set(about["versions"])
+
+    assert [record["step"] for record in run.metrics] == [0, 11, 18]
+    assert "train_loss" not in run.metrics[0]
+    assert {"train_loss", "test_accuracy", "validation_accuracy", "learning_layers", "epoch"} <= set(run.metrics[-1])
+
+    summary = run.json("summary.json")
+    assert summary["test_accuracy"] == run.metrics[-1]["test_accuracy"]
+    assert summary["train_loss"] == run.metrics[-1]["train_loss"]
+    assert summary["steps"] == 18
+    assert summary["seconds_per_step"] > 0
+    assert set(summary["credit_reach"]) == {"learning_layers", "layers", "reach", "regime"}
+    assert summary["credit_reach"]["layers"] == 4
+    assert summary["diverged"] is False and summary["interrupted"] is False
+    assert summary["precision"] == "float32"
+    assert summary["data"] == {"name": "digits", "official": True, "source": summary["data"]["source"]}
+    assert summary["out"] == str(run.folder)
+
+
+def test_plain_lines(train):
+    run = train()
+    assert "\x1b" not in run.out
+    assert "step 11/22" in run.out and "accuracy" in run.out and "compiling" in run.out
+    assert str(run.folder) in run.out.splitlines()[-1]
+
+
+def test_repeat_and_override(train):
+    first = train("--seed", "3")
+    again = train("--config", first.folder / "config.json", name="again", tiny=False)
+    assert again.code == 0, again.err
+    assert numbers(again.metrics) == numbers(first.metrics)
+    assert again.json("config.json") == first.json("config.json")
+    other = train("--config", first.folder, "--seed", "4", name="other", tiny=False)
+    assert other.json("config.json")["config"] == first.json("config.json")["config"] | {"seed": 4}
+    assert numbers(other.metrics) != numbers(first.metrics)
+
+
+def test_json_prints_one_object_and_nothing_else(train):
+    run = train("--json", "--method", "bp")
+    assert json.loads(run.out) == run.json("summary.json")
+    assert run.err == ""
+    assert run.json("summary.json")["credit_reach"] == {
+        "learning_layers": 4,
+        "layers": 4,
+        "reach": None,
+        "regime": "backprop",
+    }
+
+
+def test_quiet(train):
+    run = train("--quiet")
+    assert (run.code, run.out, run.err) == (0, "", "")
+
+
+def test_few_layers_learn(train):
+    run = train("--activity-lr", "1e-9")
+    assert "1 of 4 layers learn (gradient entries above Adam's ε = 1e-8); try a larger --activity-lr" in run.out
+
+
+def test_divergence(train):
+    run = train("--weight-lr", "1e30", "--evaluate-every", "2")
+    assert run.code == 1
+    assert len(run.err.splitlines()) == 1 and "diverged" in run.err and "Lower the learning rates" in run.err
+    summary = run.json("summary.json")
+    assert summary["diverged"] is True
+    assert summary["train_loss"] is None and summary["test_accuracy"] is not None
+    assert run.metrics[-1]["diverged"] is True
+    assert (run.folder / "figures" / "learning-curve.png").exists()
+
+
+def test_interruption_keeps_what_was_recorded(train, monkeypatch):
+    show = Display.update
+
+    def interrupt(self, record):
+        show(self, record)
+        if record["step"] > 0:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(Display, "update", interrupt)
+    run = train()
+    assert run.code == 130
+    assert len(run.err.splitlines()) == 1 and "metrics.jsonl" in run.err
+    assert run.json("summary.json")["interrupted"] is True
+    assert run.json("summary.json")["steps"] == 11
+    assert len(run.metrics) == 2
+
+
+def test_default_folders_are_numbered(mupc, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "runs" / "digits-bp-1").mkdir(parents=True)
+    run = mupc("train", "--method", "bp", "--width", "4", "--hidden-layers", "2", "--epochs", "0.1", "--quiet")
+    assert run.code == 0
+    assert (tmp_path / "runs" / "digits-bp-2" / "summary.json").exists()
+    assert not any((tmp_path / "runs" / "digits-bp-1").iterdir())
+
+
+def test_progress_bar_on_a_terminal():
+    stream = io.StringIO()
+    console = Console(file=stream, force_terminal=True, width=120)
+    with Display(console, "title") as display:
+        for step in (0, 5, 10):
+            display.update(
+                {
+                    "step": step,
+                    "total_steps": 20,
+                    "train_loss": 0.25,
+                    "test_accuracy": 0.5,
+                    "learning_layers": 6,
+                    "layers": 129,
+                    "steps_per_second": 0.1,
+                }
+            )
+    shown = Text.from_ansi(stream.getvalue()).plain
+    for part in ("title", "10/20", "loss 0.2500", "accuracy 50.0 %", "6/129 layers learn", "0.1 steps/s", "left"):
+        assert part in shown
+
+
+def test_float64(train):
+    run = train("--precision", "float64", "--method", "bp")
+    assert run.json("summary.json")["precision"] == "float64"
+
+
+def test_choices_are_those_of_the_library():
+    tables = {
+        config.Activation: ACTIVATIONS,
+        config.Parameterisation: PARAMETERISATIONS,
+        config.Init: INITS,
+        config.Loss: LOSSES,
+        config.Optimiser: OPTIMISERS,
+        config.Schedule: SCHEDULES,
+        config.Precision: POLICIES,
+        config.Solver: job.SOLVERS,
+        typing.get_type_hints(TrainConfig)["method"]: METHODS,
+    }
+    for literal, table in tables.items():
+        assert set(typing.get_args(literal)) == set(table)
+
+
+@pytest.mark.parametrize("name", ["μPC", "regression"])
+def test_learning_curve(tmp_path, name):
+    from mupc.plots.learning_curve import plot
+
+    key = "test_accuracy" if name == "μPC" else "test_loss"
+    records = [{"epoch": e, "train_loss": 1 / (e + 1), key: 0.1 * e, "diverged": e == 3} for e in range(4)]
+    plot({name: records, "empty": []}, tmp_path / "new" / "curve.png")
+    assert 0 < (tmp_path / "new" / "curve.png").stat().st_size < 300_000

@@ -1,0 +1,157 @@
+"""Cells are saved one by one, reused, shared out and merged; results are strict JSON and never worse than before."""
+
+import json
+import shutil
+
+import pytest
+
+from mupc import data, experiments
+from mupc.experiments import _runner
+
+
+@pytest.fixture
+def store(tmp_path):
+    return experiments.Store(tmp_path / "work")
+
+
+def execute(toy, store, **options):
+    figure = toy.figure
+    return experiments.execute(figure, figure.config("paper"), store, experiments.Context(), **options)
+
+
+def strict_loads(text):
+    def refuse(name):
+        raise AssertionError(f"{name} is not JSON")
+
+    return json.loads(text, parse_constant=refuse)
+
+
+def test_both_stages_run_and_each_cell_once(toy, store):
+    progress = execute(toy, store)
+    assert progress.complete and len(progress.finished) == 8
+    assert len(toy.calls) == len(set(toy.calls)) == 8
+    assert {cell.choice for cell in toy.calls if cell.stage == "second"} == {16}
+
+
+def test_finished_cells_are_not_computed_again(toy, store):
+    execute(toy, store)
+    again = execute(toy, store)
+    assert len(toy.calls) == 8 and again.complete
+    execute(toy, store, resume=False)
+    assert len(toy.calls) == 16
+
+
+@pytest.mark.parametrize("content", ["", "{", "[]", '{"cell": {}, "result": {}}', '{"result": {"value": 5}}', "\x00"])
+def test_damaged_files_are_computed_again(toy, store, content):
+    execute(toy, store)
+    victim = toy.calls[0]
+    store.path(victim).write_text(content)
+    toy.calls.clear()
+    execute(toy, store)
+    assert toy.calls == [victim]
+    assert store.load(victim)["value"] == 1
+
+
+def test_an_interrupted_run_keeps_what_it_finished(toy, store):
+    toy.fail = {3: KeyboardInterrupt()}
+    with pytest.raises(KeyboardInterrupt):
+        execute(toy, store)
+    assert [cell.size for cell in toy.calls] == [1, 2]
+    toy.fail = {}
+    execute(toy, store)
+    assert len(toy.calls) == 8
+    assert not list(store.root.rglob("*.tmp"))
+
+
+def test_a_cell_that_fails_costs_no_other(toy, store):
+    toy.fail = {2: RuntimeError("out of memory\nand so on")}
+    seen = []
+    progress = execute(toy, store, report=lambda cell, result, done, known: seen.append((cell.size, result is None)))
+    assert list(progress.failed.values()) == ["RuntimeError: out of memory"]
+    assert seen == [(1, False), (2, True), (3, False), (4, False)]
+    assert not progress.complete
+
+
+def test_missing_data_ends_the_run(toy, store):
+    toy.fail = {2: data.DataError("mnist is not there: fetch it")}
+    with pytest.raises(data.DataError):
+        execute(toy, store)
+    assert len(list(store.root.rglob("*.json"))) == 1
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 7])
+def test_shards_cover_each_cell_once(toy, store, count):
+    figure = toy.figure
+    execute(toy, store)
+    known = experiments.execute(figure, figure.config("paper"), store, experiments.Context()).known
+    shards = [experiments.Shard(index, count) for index in range(1, count + 1)]
+    assert [sum(cell in shard for shard in shards) for cell in known] == [1] * 8
+
+
+def test_shards_on_several_machines_merge_by_copying(toy, tmp_path):
+    stores = [experiments.Store(tmp_path / str(index)) for index in (1, 2)]
+    for _ in range(2):  # the second stage starts when the first is everywhere
+        for index, store in enumerate(stores, 1):
+            execute(toy, store, shard=experiments.Shard(index, 2))
+        for source, target in (stores, stores[::-1]):
+            if source.root.exists():
+                shutil.copytree(source.root, target.root, dirs_exist_ok=True)
+    assert len(toy.calls) == 8
+    figure = toy.figure
+    assert _runner.gather(figure, figure.config("paper"), stores[0]).complete
+
+
+@pytest.mark.parametrize("text", ["0/2", "3/2", "1", "a/b", "1/0", "-1/2"])
+def test_wrong_shards_are_refused(text):
+    with pytest.raises(ValueError, match="1/4"):
+        experiments.Shard.parse(text)
+
+
+def test_no_cell_starts_after_the_limit(toy, store):
+    progress = execute(toy, store, seconds_limit=0.0)
+    assert not toy.calls and not progress.complete
+
+
+def test_results_are_strict_and_have_what_is_promised(toy, store, tmp_path):
+    figure = toy.figure
+    config = figure.config("paper", "bf16")
+    progress = experiments.execute(figure, config, store, experiments.Context())
+    path = experiments.save(figure, experiments.record(figure, "paper", config, progress), tmp_path / "results")
+    result = strict_loads(path.read_text())
+    for key in ("slug", "preset", "config", "data", "claims", "device", "seconds", "precision", "versions"):
+        assert key in result
+    assert result["complete"] and result["precision"] == "bf16" and result["seconds"] >= 0
+    assert set(result["claims"][0]) == {"claim", "measured", "expected", "verdict"}
+    assert [row["value"] for row in result["data"]] == [1, 4, 9, 16, 17, 20, 25, 32]
+    assert result["data"][0]["bad"] is None and result["data"][0]["worse"] == [None, 1.0]
+    assert path.with_suffix(".png").exists()
+
+
+def saved(toy, out, preset, finished):
+    figure = toy.figure
+    config = figure.config(preset)
+    known = toy.cells(config, {})
+    done = {cell: {"value": 1} for cell in known[:finished]}
+    progress = experiments.Progress(done, known, {})
+    return experiments.save(figure, experiments.record(figure, preset, config, progress), out).name
+
+
+def test_a_better_result_is_never_overwritten(toy, tmp_path):
+    assert saved(toy, tmp_path, "quick", 4) == "toy-ill-cond.json"
+    assert saved(toy, tmp_path, "paper", 2) == "toy-ill-cond.json"
+    assert saved(toy, tmp_path, "quick", 4) == "toy-ill-cond-quick.json"
+    assert saved(toy, tmp_path, "paper", 1) == "toy-ill-cond-partial.json"
+    assert saved(toy, tmp_path, "paper", 3) == "toy-ill-cond.json"
+
+
+def test_status_tells_how_far_a_figure_is(toy, tmp_path):
+    def state():
+        return {line.entry.slug: line.state for line in experiments.status(tmp_path)}
+
+    assert set(state().values()) <= {"ready", "not built yet"}
+    saved(toy, tmp_path, "quick", 3)
+    assert state()["toy-ill-cond"] == "done at the quick preset, 3 of at least 4 cells"
+    saved(toy, tmp_path, "paper", 2)
+    assert state()["toy-ill-cond"] == "done at the paper preset, 2 of at least 4 cells"
+    (tmp_path / "broken.json").write_text("{")
+    assert len(state()) == 42
