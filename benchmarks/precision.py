@@ -57,7 +57,9 @@ def main() -> None:
     parser.add_argument("--below", type=int, nargs="+", default=[1, 3, 6, 10, 15, 20])
     options = parser.parse_args()
     depth, lr = options.hidden_layers, 0.5 / 64
-    print(f"N={options.width} H=T={depth} B=64 paper's β=0.5, device {jax.devices()[0].device_kind}, jax {jax.__version__}")
+    print(
+        f"N={options.width} H=T={depth} B=64 paper's β=0.5, device {jax.devices()[0].device_kind}, jax {jax.__version__}"
+    )
     for activation in ("relu", "tanh"):
         network = mupc.Network(784, 10, options.width, depth, activation=activation, key=jr.key(0))
         network = jax.tree.map(lambda w: w.astype(jnp.float32), network)

@@ -121,9 +121,8 @@ def _learn(job: Job, state: State, batch: Int[Array, " batch"]) -> tuple[Network
     if job.augment and job.format.image_shape is not None:
         raw = augment(key, raw, job.format.image_shape)
     x = job.format.inputs(raw)
-    y = job.format.targets(job.targets[batch], x)
+    network, x, y = policy.cast((network, x, job.format.targets(job.targets[batch], x)))
     if job.solver is None:
-        network, x, y = policy.cast((network, x, y))
         gradients, prediction = backprop_step(network, x, y, job.energy, policy)
         loss = jnp.mean(job.energy.output_loss(prediction, y))
         return gradients, loss, loss

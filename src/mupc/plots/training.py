@@ -38,13 +38,17 @@ def over_epochs(record: Record, path: Path, labels: Mapping[str, str]) -> None:
     """One panel, a curve for each method."""
     with style.panels(1, 1) as (figure, axes):
         panel = axes[0, 0]
+        trained = []
         for method in _methods(record):
             runs = _runs(record, method=method)
             _curve(panel, runs, "epoch", color=COLOURS[method], label=labels[method])
+            trained += [100 * value for run in runs for value in run["history"]["test_accuracy"][1:]]
         depth = max(record["config"]["depths"])
         panel.set_title(f"{record['config']['data']}, H = {depth}")
         panel.set_xlabel("epoch")
         _accuracy_axis(panel, True)
+        if trained:  # the untrained network, at chance, would hide all that follows
+            panel.set_ylim(max(0, min(trained) - 1), max(trained) + 0.5)
         _legend(panel)
         style.label_preset(figure, record["preset"])
         style.save(figure, path)

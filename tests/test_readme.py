@@ -1,0 +1,82 @@
+"""Every snippet of the README and of the docstrings runs, as a user would run it: in a process of its own."""
+
+import inspect
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import mupc
+
+ROOT = Path(__file__).parent.parent
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+FENCE = re.compile(r"```python\n(.*?)```", re.DOTALL)
+
+
+def python(code, **options):
+    environment = {**os.environ, "JAX_PLATFORMS": "cpu"}
+    environment.pop("JAX_ENABLE_X64", None)
+    return subprocess.run(
+        [sys.executable, "-W", "error::DeprecationWarning", "-c", code],
+        capture_output=True, text=True, timeout=300, env=environment, check=False, **options,
+    )  # fmt: skip
+
+
+def test_python_snippets_of_the_readme():
+    snippets = FENCE.findall(README)
+    assert snippets
+    ended = python("\n".join(snippets))
+    assert ended.returncode == 0, ended.stderr
+    learning, accuracy = re.findall(r"^(\d+) of 17 layers learn\n([\d.]+) % on the test set", ended.stdout)[0]
+    assert 5 <= int(learning) <= 17
+    assert float(accuracy) > 93
+
+
+def test_docstring_examples():
+    documented = [inspect.getdoc(getattr(mupc, name)) or "" for name in mupc.__all__]
+    examples = [code for text in documented for code in FENCE.findall(text)]
+    assert len(examples) >= 8
+    ended = python("\n".join(examples))  # one process: importing JAX takes longer than most of them
+    assert ended.returncode == 0, ended.stderr
+
+
+def commands():
+    """The `mupc …` lines of the README, without their comments."""
+    lines = re.findall(r"^    (mupc .*)$", README, re.MULTILINE)
+    return [line.partition("#")[0].split()[1:] for line in lines]
+
+
+def test_commands_of_the_readme(tmp_path):
+    found = commands()
+    assert len(found) >= 6
+    for arguments in found:
+        ended = subprocess.run(
+            [sys.executable, "-m", "mupc.cli", *arguments],
+            cwd=tmp_path, capture_output=True, text=True, timeout=300, check=False,
+            env={**os.environ, "JAX_PLATFORMS": "cpu", "MUPC_CACHE": str(tmp_path / "cache")},
+        )  # fmt: skip
+        assert ended.returncode == 0, (arguments, ended.stderr)
+        assert ended.stdout.strip(), arguments
+
+
+@pytest.mark.parametrize("name", re.findall(r"\]\(([^)#:]+)\)", README))
+def test_links_of_the_readme(name):
+    assert (ROOT / name).exists()
+
+
+def test_import_is_lean():
+    code = (
+        "import sys, mupc; mupc.Network, mupc.infer\n"
+        "heavy = {'matplotlib', 'sklearn', 'optuna', 'pooch', 'tyro', 'rich', 'tensorboardX', 'diffrax', 'orbax'}\n"
+        "print(sorted(heavy & set(sys.modules)))"
+    )
+    ended = python(code)
+    assert ended.stdout.strip() == "[]", ended.stdout + ended.stderr
+
+
+def test_top_level_namespace():
+    assert len(mupc.__all__) <= 40
+    assert all(getattr(mupc, name) is not None for name in mupc.__all__)
