@@ -58,7 +58,8 @@ def main() -> None:
     options = parser.parse_args()
     depth, lr = options.hidden_layers, 0.5 / 64
     print(
-        f"N={options.width} H=T={depth} B=64 paper's β=0.5, device {jax.devices()[0].device_kind}, jax {jax.__version__}"
+        f"N={options.width} H=T={depth} B=64, the paper's β=0.5, "
+        f"device {jax.devices()[0].device_kind}, jax {jax.__version__}"
     )
     for activation in ("relu", "tanh"):
         network = mupc.Network(784, 10, options.width, depth, activation=activation, key=jr.key(0))

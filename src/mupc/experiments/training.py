@@ -27,8 +27,8 @@ _COMMON = (
     "recorded, and inference has no tolerance either.",
 )
 _FIXED = (
-    "μPC: η=0.1 and β=0.5 for every size and activation, settled before these runs; the transfer figure that selects them "
-    "(fig5) has not been run yet."
+    "μPC: η=0.1 and β=0.5 for every size and activation, settled before these runs; the transfer figure that selects "
+    "them (fig5) has not been run yet."
 )
 _HELD_OUT = "on one seed for one epoch with 10 % of the training set held out"
 _TRANSFER = (
