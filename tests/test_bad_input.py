@@ -74,7 +74,7 @@ def test_solver(options, message):
         ((NETWORK, X, Y[:1]), r"y must have shape \(2, 3\), got \(1, 3\)"),
         ((NETWORK, X, np.array([0, 3])), r"class labels must lie in 0 … 2 .* got 0 … 3"),
         ((NETWORK, X, np.array([-1, 0])), "class labels must lie in"),
-        ((NETWORK, X, np.array([0.0, 1.0])), r"y must have shape \(2, 3\), got \(2,\)"),
+        ((NETWORK, X, np.array([0.0, 1.0])), "holds float64: convert class labels to whole numbers"),
     ],
 )
 def test_infer_and_backprop_arrays(arguments, message):
@@ -103,6 +103,30 @@ def test_weight_gradients():
         mupc.weight_gradients(NETWORK, solution)
     with pytest.raises(ValueError, match="x has 1 rows, the solution 2"):
         mupc.weight_gradients(NETWORK, solution, X[:1])
+
+
+def test_solution_of_another_network():
+    solution = mupc.infer(NETWORK, X, Y, SOLVER)
+    for width, depth in ((5, 4), (6, 2)):
+        other = mupc.Network(4, 3, width, depth, key=jr.key(0))
+        for use in (mupc.weight_gradients, lambda n, s, x: mupc.credit_reach(n, s, x, Y)):
+            with pytest.raises(ValueError, match="the solution has 2 hidden layers of 5 units, the network"):
+                use(other, solution, X)
+
+
+def test_swapped_or_missing_arguments():
+    with pytest.raises(TypeError, match=r"must be a mupc\.Network, got"):
+        mupc.infer(X, X, Y, SOLVER)
+    with pytest.raises(TypeError, match="solver must be a solver such as"):
+        mupc.infer(NETWORK, X, Y, 0.1)
+    with pytest.raises(ValueError, match="y is missing"):
+        mupc.infer(NETWORK, X, None, SOLVER)
+    with pytest.raises(TypeError, match=r"pass solution\.activities"):
+        mupc.energy(NETWORK, mupc.infer(NETWORK, X, Y, SOLVER), X, Y)
+    with pytest.raises(TypeError, match=r"such as jax\.random\.key\(0\), got 0"):
+        mupc.Network(4, 3, 5, 2, key=0)
+    with pytest.raises(TypeError, match="dataset must be a mupc"):
+        mupc.fit(NETWORK, "digits", SOLVER)
 
 
 def test_energy_functions():

@@ -35,7 +35,7 @@ def test_segments_take_every_step_on_enough_layers(depth, reach, steps, windowed
 
 
 @pytest.mark.parametrize("skip", [0, 1, 2, 3])
-@pytest.mark.parametrize("steps", [1, 5, 12, 40])
+@pytest.mark.parametrize("steps", [5, 40])
 def test_the_window_changes_nothing(skip, steps):
     network, x, y = reference.make(hidden_layers=23, skip=skip, activation="tanh", parameterisation="ntp")
     solver = mupc.GradientDescent(0.1, steps)

@@ -125,7 +125,9 @@ def test_records_callbacks_and_metrics():
 def test_divergence_keeps_the_last_good_network():
     data = dataset()
     net = mupc.Network(5, 3, 6, 4, activation="linear", parameterisation="sp", key=jr.key(0))
-    result = mupc.fit(net, data, mupc.GradientDescent(lr=1e6, steps=80), epochs=50, batch_size=8, evaluate_every=2)
+    solver = mupc.GradientDescent(lr=1e6, steps=80)
+    with pytest.warns(RuntimeWarning, match="diverged between step 0 and step 2"):
+        result = mupc.fit(net, data, solver, epochs=50, batch_size=8, evaluate_every=2)
     assert result.diverged
     assert "diverged between step 0 and step 2" in result.message
     assert result.steps == 2

@@ -32,16 +32,16 @@ OPTIONS = list(
 def test_energy_and_gradient_of_every_combination(activation, skip, request):
     """What every solver works with, at random increments from the forward pass and from elsewhere.
 
-    Bias, loss, decay and free input are all crossed; the parameterisation, which only sets three numbers, and the
-    start take turns so that each meets every other option. `make zoo` crosses those too.
+    Activation, skip, bias, loss and decay are all crossed; parameterisation, free input and start take turns so that
+    each meets every other option. `make zoo` crosses those too.
     """
     lam, policy = 0.7, POLICIES["float64"]
     moved, elsewhere = 0.5 * jr.normal(jr.key(1), (4, 3, 6)), jr.normal(jr.key(3), (4, 3, 6))
     cases = list(itertools.product(OPTIONS, [None, elsewhere]))
     if not request.config.getoption("zoo"):
         offset = ACTIVATIONS.index(activation) + skip
-        # one in eight: start (2) and parameterisation (4) are the fastest-running axes of the product
-        cases = [cases[8 * i + (offset + i + i // 8) % 8] for i in range(len(cases) // 8)]
+        # one in sixteen: start (2), parameterisation (4) and free input (2) are the fastest-running axes of the product
+        cases = [cases[16 * i + (3 * offset + 5 * i) % 16] for i in range(len(cases) // 16)]
     for (bias, loss, decay, free, parameterisation), start in cases:
         case = f"{parameterisation} bias={bias} {loss} decay={decay} free={free} forward={start is None}"
         network, x, y = reference.make(

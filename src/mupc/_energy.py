@@ -1,6 +1,7 @@
 """The energy of Eq. 1 with its options, its errors, and their values layer by layer."""
 
 from collections.abc import Callable
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -122,8 +123,15 @@ def returned(values: Stack, skip: int) -> Stack | float:
     return jnp.pad(values[skip:], ((0, skip), (0, 0), (0, 0))) if 0 < skip < len(values) else 0.0
 
 
-def as_targets(network: Network, y: ArrayLike, batch: int | None) -> Outputs:
+def as_targets(network: Network, y: ArrayLike | None, batch: int | None) -> Outputs:
     """Targets (B, C) as a floating array; whole-number class labels (B,) become one-hot rows."""
+    if y is None:
+        raise ValueError("y is missing: pass targets (batch, out_size), or whole-number class labels (batch,).")
+    if np.ndim(y) == 1 and network.out_size > 1 and jnp.issubdtype(jnp.result_type(y), jnp.floating):
+        raise ValueError(
+            f"y has shape {np.shape(y)} and holds {jnp.result_type(y)}: convert class labels to whole numbers, "
+            f"or pass targets of shape (batch, {network.out_size})."
+        )
     labels = np.ndim(y) == 1 and jnp.issubdtype(jnp.result_type(y), jnp.integer)
     if labels:
         if not isinstance(y, jax.core.Tracer) and (np.min(y) < 0 or np.max(y) >= network.out_size):
@@ -144,7 +152,7 @@ def as_targets(network: Network, y: ArrayLike, batch: int | None) -> Outputs:
 
 def layer_energies(
     network: Network,
-    activities: ArrayLike,
+    activities: Any,
     x: ArrayLike,
     y: ArrayLike,
     *,
@@ -199,7 +207,7 @@ def _layer_energies(
 
 def energy(
     network: Network,
-    activities: ArrayLike,
+    activities: Any,
     x: ArrayLike,
     y: ArrayLike,
     *,
@@ -210,8 +218,10 @@ def energy(
     return jnp.sum(layer_energies(network, activities, x, y, energy=energy, free_input=free_input))
 
 
-def check_activities(network: Network, activities: ArrayLike, batch: int) -> None:
+def check_activities(network: Network, activities: Any, batch: int) -> None:
     """Activities must be (H, B, N)."""
+    if hasattr(activities, "activities"):
+        raise TypeError("activities must be an array, got a Solution: pass solution.activities.")
     expected = (network.hidden_layers, batch, network.width)
     _check.shape("activities", activities, expected, "They are (hidden_layers, batch, width).")
 

@@ -1,5 +1,7 @@
 """`infer`: minimise the energy over the activities."""
 
+from typing import Any
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -17,10 +19,10 @@ from ._types import Activities, Inputs, Outputs, PRNGKeyArray
 
 
 def infer(
-    network: Network,
+    network: Any,
     x: ArrayLike | None,
-    y: ArrayLike,
-    solver: AbstractSolver,
+    y: ArrayLike | None,
+    solver: Any,
     *,
     energy: Energy | None = None,
     activities: ArrayLike | None = None,
@@ -57,6 +59,8 @@ def infer(
     solution.energy, mupc.RESULTS[solution.result]
     ```
     """
+    if not isinstance(network, Network):
+        raise TypeError(f"the first argument must be a mupc.Network, got {type(network).__name__}.")
     if not isinstance(solver, AbstractSolver):
         raise TypeError(f"solver must be a solver such as mupc.GradientDescent(lr=0.01, steps=8), got {solver!r}.")
     energy = Energy() if energy is None else energy

@@ -53,6 +53,12 @@ def weight_gradients(
             f"x has {len(inputs)} rows, the solution {solution.activities.shape[1]}: "
             "pass the inputs it was inferred for."
         )
+    depth, _, width = solution.activities.shape
+    if (depth, width) != (network.hidden_layers, network.width):
+        raise ValueError(
+            f"the solution has {depth} hidden layers of {width} units, the network {network.hidden_layers} of "
+            f"{network.width}: pass the network that it was inferred with."
+        )
     network, inputs = policy.cast((network, inputs))
     return _gradients(
         network, inputs, solution.activities, solution.errors, solution.output_error, energy, policy, scaled=True

@@ -1,6 +1,7 @@
 """The network of Eq. 1: an input layer, hidden layers stacked on a leading axis, and a readout."""
 
 from collections.abc import Callable
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -75,8 +76,10 @@ class Network(eqx.Module):
         use_bias: bool = False,
         init: str | Initialiser | None = None,
         multipliers: tuple[float, ...] | None = None,
-        key: PRNGKeyArray,
+        key: Any,
     ) -> None:
+        if not (hasattr(key, "dtype") and jnp.issubdtype(key.dtype, jax.dtypes.prng_key)):
+            raise TypeError(f"key must be a JAX random key such as jax.random.key(0), got {key!r}.")
         self.in_size = _check.integer("in_size", in_size, 1)
         self.out_size = _check.integer("out_size", out_size, 1)
         self.width = _check.integer("width", width, 1)
@@ -144,8 +147,10 @@ def forward(network: Network, x: ArrayLike, *, precision: str | None = None) -> 
     return forward_pass(network, inputs, policy)
 
 
-def as_inputs(network: Network, x: ArrayLike) -> Inputs:
+def as_inputs(network: Any, x: ArrayLike) -> Inputs:
     """`x` as a floating array, after a check of its shape."""
+    if not isinstance(network, Network):
+        raise TypeError(f"the first argument must be a mupc.Network, got {type(network).__name__}.")
     _check.shape("x", x, ("batch", network.in_size), "Pass one row per sample, in_size columns.")
     x = jnp.asarray(x)
     return x if jnp.issubdtype(x.dtype, jnp.floating) else x.astype(jnp.float32)

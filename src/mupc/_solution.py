@@ -12,7 +12,7 @@ class RESULTS(eqx.Enumeration):
     steps_done = "all the steps asked for were taken"
     converged = "the relative gradient norm fell below the tolerance"
     not_converged = "the step limit came before the tolerance was reached"
-    nonfinite = "the energy is not finite: lower the step size `lr` of the solver"
+    nonfinite = "the energy is not finite: lower the step size `lr` of the solver, or mend NaN in inputs or weights"
 
 
 class History(eqx.Module):

@@ -2,6 +2,7 @@
 
 import dataclasses
 import time
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -57,7 +58,7 @@ class FitResult:
 
 def fit(
     network: Network,
-    dataset: Dataset,
+    dataset: Any,
     solver: AbstractSolver | None = None,
     *,
     epochs: float | int = 1,
@@ -106,12 +107,12 @@ def fit(
     result.last["test_accuracy"]
     ```
     """
-    _validate(network, dataset, solver, epochs, batch_size, method, unsupervised, augment)
+    validate(network, dataset, solver, epochs, batch_size, method, unsupervised, augment)
+    _optimiser.check(optimiser, weight_lr, schedule)
     policy = _precision.resolve(precision, network)
     per_epoch = len(dataset.train) // batch_size
     total = max(1, round(epochs * per_epoch))
     interval = min(total, per_epoch if evaluate_every is None else _check.integer("evaluate_every", evaluate_every, 1))
-    _optimiser.check(optimiser, weight_lr, schedule)
     job = Job(
         solver=jax.tree.map(lambda v: jnp.asarray(v) if isinstance(v, float) else v, solver),
         energy=Energy() if energy is None else energy,
@@ -159,9 +160,10 @@ def fit(
         step += count
         if latest["diverged"]:
             message = (
-                f"diverged between step {step - count} and step {step}: the loss or a weight is not finite. "
+                f"training diverged between step {step - count} and step {step}: the loss or a weight is not finite. "
                 "Lower the learning rates; the network of the last good evaluation was kept."
             )
+            warnings.warn(message, RuntimeWarning, stacklevel=2)
             break
         state = following
     rates = [taken["steps_per_second"] for taken in history[2:] or history[1:]]
@@ -200,9 +202,9 @@ def _within_epochs(step: int, count: int, per_epoch: int) -> Iterator[tuple[int,
         step, count = step + length, count - length
 
 
-def _validate(
+def validate(
     network: Network,
-    dataset: Dataset,
+    dataset: Any,
     solver: AbstractSolver | None,
     epochs: float | int,
     batch_size: int,
@@ -210,6 +212,9 @@ def _validate(
     unsupervised: bool,
     augment: bool,
 ) -> None:
+    """Raises for what cannot be trained, before anything is compiled."""
+    if not isinstance(dataset, Dataset):
+        raise TypeError(f'dataset must be a mupc.data.Dataset such as mupc.data.load("digits"), got {dataset!r}.')
     if method not in METHODS:
         raise ValueError(_check.unknown("method", method, METHODS))
     if method == "pc" and solver is None:

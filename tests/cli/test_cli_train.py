@@ -184,3 +184,25 @@ def test_learning_curve(tmp_path, name):
     records = [{"epoch": e, "train_loss": 1 / (e + 1), key: 0.1 * e, "diverged": e == 3} for e in range(4)]
     plot({name: records, "empty": []}, tmp_path / "new" / "curve.png")
     assert 0 < (tmp_path / "new" / "curve.png").stat().st_size < 300_000
+
+
+def test_inference_that_climbs_is_told(train):
+    run = train("--activity-lr", "1000", "--hidden-layers", "2")
+    (line,) = run.json("summary.json")["warnings"]
+    assert line.startswith("inference raised the energy")
+    assert "--activity-lr" in line
+    assert f"warning: {line}" in " ".join(run.out.split())
+
+
+def test_a_loss_that_rises_again_is_told():
+    records = [{"step": s, "train_loss": loss, "energy": loss, "diverged": False} for s, loss in ((1, 0.01), (2, 0.5))]
+    (line,) = job._warnings(TrainConfig(), records)
+    assert "rose from 0.01 at step 1 to 0.5" in line
+    assert job._warnings(TrainConfig(), records[:1]) == []
+
+
+def test_messages_name_flags():
+    assert config.in_flags("lr must be finite, got nan.") == "--activity-lr must be finite, got nan."
+    assert config.in_flags("hidden_layers must be at least 1") == "--hidden-layers must be at least 1"
+    assert config.in_flags("use skip=0") == "use skip=0"
+    assert config.in_flags("skip=9 needs; or skip=0 for none") == "--skip 9 needs; or --skip 0 for none"

@@ -3,6 +3,7 @@
 import dataclasses
 import difflib
 import json
+import re
 import types
 import typing
 from collections.abc import Mapping
@@ -235,3 +236,13 @@ def _describe(kind: Any) -> str:
         return "one of " + ", ".join(typing.get_args(kind))
     names = {int: "a whole number", float: "a number", bool: "true or false", str: "text", type(None): "null"}
     return names[kind]
+
+
+def in_flags(message: str) -> str:
+    """A message of the library with its arguments named as flags: `hidden_layers` becomes `--hidden-layers`."""
+    names = sorted((field.name for field in dataclasses.fields(TrainConfig)), key=len, reverse=True)
+    message = re.sub(r"^lr\b", "activity_lr", message)
+    for name in (name for name in names if "_" in name or re.match(rf"{name}( must|=)", message)):
+        message = re.sub(rf"(?<![\w-]){name}=(?=\S)", f"--{name.replace('_', '-')} ", message)
+        message = re.sub(rf"(?<![\w-]){name}\b", f"--{name.replace('_', '-')}", message)
+    return message

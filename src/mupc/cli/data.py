@@ -94,7 +94,12 @@ def _check(
         _print_json({name: [vars(result) for result in files] for name, files in results.items()})
     else:
         rows = [
-            (name, result.file, "ok" if result.ok else "WRONG", result.message)
+            (
+                name,
+                result.file,
+                "ok" if result.ok else "absent" if "not in" in result.message else "WRONG",
+                result.message,
+            )
             for name, files in results.items()
             for result in files
         ]

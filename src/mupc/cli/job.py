@@ -3,6 +3,7 @@
 import contextlib
 import math
 import time
+import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -15,8 +16,9 @@ from .. import data
 from .._energy import Energy
 from .._infer import infer
 from .._network import Network
+from .._optimiser import check
 from .._solver import AbstractSolver, GradientDescent
-from .._train import FitResult, fit
+from .._train import FitResult, fit, validate
 from ..data import Dataset
 from ..diagnostics import ADAM_EPSILON, credit_reach
 from ..experiments._machine import device, versions
@@ -108,6 +110,11 @@ def _run(
         weight_decay=config.weight_decay,
         orthogonality=config.orthogonality,
     )
+    validate(
+        network, dataset, solver, config.epochs, config.batch_size, config.method, unsupervised=False,
+        augment=config.augment,
+    )  # fmt: skip
+    check(config.optimiser, config.weight_lr, config.schedule)
     records: list[Record] = []
 
     def keep(record: Record) -> None:
@@ -119,7 +126,8 @@ def _run(
 
     begin = time.perf_counter()
     result: FitResult | None = None
-    with display:
+    with display, warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)  # of divergence, which the last lines tell
         try:
             result = fit(
                 network,
@@ -148,7 +156,7 @@ def _run(
         reach = _credit_reach(config, result.network, solver, energy, dataset)
     _draw(records, folder)
     return {
-        **_outcome(records, result, folder),
+        **_outcome(config, records, result, folder),
         "seconds": seconds,
         "credit_reach": reach,
         "precision": config.precision if result is None else result.precision,
@@ -164,7 +172,7 @@ def _evaluate_every(config: TrainConfig, samples: int) -> int | None:
     return max(1, min(per_epoch, math.ceil(config.epochs * per_epoch / EVALUATIONS)))
 
 
-def _outcome(records: list[Record], result: FitResult | None, folder: RunFolder) -> Summary:
+def _outcome(config: TrainConfig, records: list[Record], result: FitResult | None, folder: RunFolder) -> Summary:
     """How training ended, from its records alone if it was interrupted."""
     last = next((record for record in reversed(records) if not record["diverged"]), {})
     rates = [record["steps_per_second"] for record in records if record["steps_per_second"]]
@@ -174,12 +182,34 @@ def _outcome(records: list[Record], result: FitResult | None, folder: RunFolder)
         "test_loss": last.get("test_loss"),
         "validation_accuracy": last.get("validation_accuracy"),
         "train_loss": last.get("train_loss"),
+        "best_test_accuracy": max((record.get("test_accuracy") or 0.0 for record in records), default=None),
+        "warnings": _warnings(config, records),
         "steps": records[-1]["step"],
         "seconds_per_step": result.seconds_per_step if result else 1 / rates[-1] if rates else None,
         "diverged": records[-1]["diverged"],
         "interrupted": result is None,
         "message": interrupted if result is None else result.message,
     }
+
+
+def _warnings(config: TrainConfig, records: list[Record]) -> list[str]:
+    """What went wrong without an end: a loss that rose again, inference that climbed."""
+    found = []
+    trained = [record for record in records if record.get("train_loss") is not None and not record["diverged"]]
+    if trained:
+        best, last = min(trained, key=lambda record: record["train_loss"]), trained[-1]
+        if last["train_loss"] > 3 * best["train_loss"]:
+            found.append(
+                f"training became unstable: the loss rose from {best['train_loss']:.3g} at step {best['step']} to "
+                f"{last['train_loss']:.3g}; lower --weight-lr, or use --schedule cosine"
+            )
+        plain = not (config.activity_decay or config.weight_decay or config.orthogonality)
+        if plain and config.method == "pc" and last["energy"] > 1.01 * config.output_precision * last["train_loss"]:
+            found.append(
+                f"inference raised the energy from {config.output_precision * last['train_loss']:.3g} to "
+                f"{last['energy']:.3g} instead of lowering it; lower --activity-lr"
+            )
+    return found
 
 
 def _last_reach(records: list[Record], method: str) -> Record:
@@ -233,6 +263,8 @@ def _conclude(summary: Summary, display: Display) -> None:
         pace = f"{1e3 * summary['seconds_per_step']:.3g} ms per step"
         display.say(f"{quality} after {summary['steps']} steps in {clock(summary['seconds'])} ({pace})")
         display.say(_depth(summary["credit_reach"]))
+    for line in summary["warnings"]:
+        display.say(f"warning: {line}")
     display.say(f"run folder {summary['out']}")
 
 

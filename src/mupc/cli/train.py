@@ -2,7 +2,7 @@
 
 import sys
 
-from .config import parse
+from .config import in_flags, parse
 
 
 def run(argv: list[str]) -> int:
@@ -13,7 +13,10 @@ def run(argv: list[str]) -> int:
     from .job import train
     from .run_folder import dumps
 
-    summary = train(config, output, Console())
+    try:
+        summary = train(config, output, Console())
+    except ValueError as error:
+        raise type(error)(in_flags(str(error))) from error
     if output.json:
         print(dumps(summary, indent=2))
     if summary["interrupted"]:

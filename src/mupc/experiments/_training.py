@@ -6,6 +6,7 @@ import dataclasses
 import functools
 import itertools
 import math
+import warnings
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -208,19 +209,21 @@ def run_cell(cell: TrainingCell, context: Context) -> Row:
         key=jr.key(cell.seed),
     )
     infers = method.algorithm == "pc"
-    result = fit(
-        network,
-        dataset,
-        GradientDescent(lr=cell.beta / PAPER_BATCH, steps=cell.depth) if infers else None,
-        method=method.algorithm,
-        epochs=cell.epochs,
-        weight_lr=cell.eta,
-        seed=cell.seed,
-        batch_size=PAPER_BATCH,
-        evaluate_every=cell.evaluate_every,
-        augment=cell.augment,
-        precision=cell.precision,
-    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)  # of divergence, which the result records
+        result = fit(
+            network,
+            dataset,
+            GradientDescent(lr=cell.beta / PAPER_BATCH, steps=cell.depth) if infers else None,
+            method=method.algorithm,
+            epochs=cell.epochs,
+            weight_lr=cell.eta,
+            seed=cell.seed,
+            batch_size=PAPER_BATCH,
+            evaluate_every=cell.evaluate_every,
+            augment=cell.augment,
+            precision=cell.precision,
+        )
     last = result.last
     finite = [float(loss) for loss in result.losses if math.isfinite(loss)]
     found: dict[str, Any] = {
