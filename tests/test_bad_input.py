@@ -134,7 +134,7 @@ def test_energy_functions():
         mupc.energy(NETWORK, jnp.zeros((3, 2, 5)), X, Y)
 
 
-def test_float64_without_64_bit_mode(monkeypatch):
+def test_float64_without_64_bit_mode():
     jax.config.update("jax_enable_x64", False)
     try:
         with pytest.raises(ValueError, match="needs JAX's 64-bit mode"):

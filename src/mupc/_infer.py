@@ -10,11 +10,11 @@ from jaxtyping import Array, ArrayLike
 
 from . import _precision
 from ._energy import Energy, as_targets, check_activities
-from ._network import Network, as_inputs
+from ._network import Network, as_inputs, check_network
 from ._precision import Precision
 from ._problem import problem
 from ._solution import Solution
-from ._solver import AbstractSolver, solve
+from ._solver import AbstractSolver, solve, traced
 from ._types import Activities, Inputs, Outputs, PRNGKeyArray
 
 
@@ -59,8 +59,7 @@ def infer(
     solution.energy, mupc.RESULTS[solution.result]
     ```
     """
-    if not isinstance(network, Network):
-        raise TypeError(f"the first argument must be a mupc.Network, got {type(network).__name__}.")
+    check_network(network)
     if not isinstance(solver, AbstractSolver):
         raise TypeError(f"solver must be a solver such as mupc.GradientDescent(lr=0.01, steps=8), got {solver!r}.")
     energy = Energy() if energy is None else energy
@@ -80,8 +79,7 @@ def infer(
     if activities is not None:
         check_activities(network, activities, len(inputs))
         start = jnp.asarray(activities)
-    # a new step size must not compile anew
-    solver = jax.tree.map(lambda v: jnp.asarray(v) if isinstance(v, float) else v, solver)
+    solver = traced(solver)
     network, inputs, targets, solver, start = policy.cast((network, inputs, targets, solver, start))
     return _infer(network, inputs, targets, solver, start, energy, policy, free, history)
 

@@ -147,10 +147,15 @@ def forward(network: Network, x: ArrayLike, *, precision: str | None = None) -> 
     return forward_pass(network, inputs, policy)
 
 
-def as_inputs(network: Any, x: ArrayLike) -> Inputs:
-    """`x` as a floating array, after a check of its shape."""
+def check_network(network: Any) -> None:
+    """The first argument of most functions."""
     if not isinstance(network, Network):
         raise TypeError(f"the first argument must be a mupc.Network, got {type(network).__name__}.")
+
+
+def as_inputs(network: Any, x: ArrayLike) -> Inputs:
+    """`x` as a floating array, after a check of its shape."""
+    check_network(network)
     _check.shape("x", x, ("batch", network.in_size), "Pass one row per sample, in_size columns.")
     x = jnp.asarray(x)
     return x if jnp.issubdtype(x.dtype, jnp.floating) else x.astype(jnp.float32)

@@ -56,7 +56,6 @@ class Job(eqx.Module):
     schedule: str = eqx.field(static=True)
     total_steps: int = eqx.field(static=True)
     format: Format = eqx.field(static=True)
-    method: str = eqx.field(static=True)
     augment: bool = eqx.field(static=True)
     precision: str = eqx.field(static=True)
     batch_size: int = eqx.field(static=True)

@@ -19,7 +19,7 @@ from ._infer import infer
 from ._network import Network, forward_pass
 from ._optimiser import Optimiser
 from ._precision import POLICIES
-from ._solver import AbstractSolver
+from ._solver import AbstractSolver, traced
 from ._step import Format, Job, State, Trace, advance, epoch_order
 from ._types import Real
 from .data import Dataset, Split
@@ -114,7 +114,7 @@ def fit(
     total = max(1, round(epochs * per_epoch))
     interval = min(total, per_epoch if evaluate_every is None else _check.integer("evaluate_every", evaluate_every, 1))
     job = Job(
-        solver=jax.tree.map(lambda v: jnp.asarray(v) if isinstance(v, float) else v, solver),
+        solver=traced(solver),
         energy=Energy() if energy is None else energy,
         raw=jnp.asarray(dataset.train.raw),
         targets=jnp.asarray(dataset.train.targets),
@@ -124,7 +124,6 @@ def fit(
         schedule=schedule,
         total_steps=total,
         format=Format(dataset.normalisation, dataset.classes, dataset.image_shape, unsupervised),
-        method=method,
         augment=augment,
         precision=policy.name,
         batch_size=batch_size,

@@ -4,6 +4,8 @@ import abc
 from typing import Generic, TypeVar
 
 import equinox as eqx
+import jax
+import jax.numpy as jnp
 from jaxtyping import Array, Bool
 
 from .._problem import Increments, Problem, gradient_norm
@@ -38,3 +40,8 @@ class AbstractSolver(eqx.Module, Generic[State]):
     def terminate(self, gradient: Increments, first_norm: Scalar) -> Bool[Array, ""]:
         """Whether to stop before another step: the gradient norm against the tolerance."""
         return gradient_norm(gradient) <= (0.0 if self.tol is None else self.tol) * first_norm
+
+
+def traced(solver: AbstractSolver | None) -> AbstractSolver | None:
+    """The solver with its numbers as arrays, so that a new step size does not compile anew."""
+    return jax.tree.map(lambda leaf: jnp.asarray(leaf) if isinstance(leaf, float) else leaf, solver)

@@ -97,7 +97,7 @@ def _check(
             (
                 name,
                 result.file,
-                "ok" if result.ok else "absent" if "not in" in result.message else "WRONG",
+                "ok" if result.ok else "WRONG" if result.present else "absent",
                 result.message,
             )
             for name, files in results.items()

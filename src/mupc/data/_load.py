@@ -38,6 +38,7 @@ class FileCheck:
     file: str
     ok: bool
     message: str
+    present: bool = True
 
 
 def load(
@@ -102,7 +103,7 @@ def check(name: PathLike, data_dir: PathLike | None = None) -> list[FileCheck]:
     return [
         _check_file(entry, file, path)
         if path
-        else FileCheck(file.names[0], False, f"{absent}: run `mupc data fetch {entry.name}`")
+        else FileCheck(file.names[0], False, f"{absent}: run `mupc data fetch {entry.name}`", present=False)
         for file, path in zip(entry.files, best.files, strict=True)
     ]
 
