@@ -22,8 +22,12 @@ if TYPE_CHECKING:
     from ._network import forward as forward
     from ._solution import RESULTS as RESULTS
     from ._solution import Solution as Solution
+    from ._solver import ODE as ODE
     from ._solver import AbstractSolver as AbstractSolver
+    from ._solver import ErrorSpace as ErrorSpace
+    from ._solver import ExactLinear as ExactLinear
     from ._solver import GradientDescent as GradientDescent
+    from ._solver import Optax as Optax
     from ._train import FitResult as FitResult
     from ._train import fit as fit
     from .diagnostics import CreditReach as CreditReach
@@ -37,7 +41,11 @@ _HOME = {
     "AbstractSolver": "_solver",
     "Dense": "_layer",
     "Energy": "_energy",
+    "ErrorSpace": "_solver",
+    "ExactLinear": "_solver",
     "GradientDescent": "_solver",
+    "ODE": "_solver",
+    "Optax": "_solver",
     "Network": "_network",
     "RESULTS": "_solution",
     "Solution": "_solution",

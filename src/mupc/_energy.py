@@ -1,7 +1,7 @@
 """The energy of Eq. 1 with its options, its errors, and their values layer by layer."""
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
@@ -17,7 +17,6 @@ from ._types import Activities, Inputs, Outputs, Real, Scalar
 PerSample = Float[Array, " batch"]
 PerLayer = Float[Array, " all_layers"]
 Stack = Float[Array, "layers _ _"]
-Loss = Callable[[Outputs, Outputs], Array]
 
 
 def _squared_error(output: Outputs, y: Outputs) -> PerSample:
@@ -36,11 +35,28 @@ def _softmax_residual(output: Outputs, y: Outputs) -> Outputs:
     return y - jnp.sum(y, axis=-1, keepdims=True) * jax.nn.softmax(output)
 
 
-LOSSES: dict[str, tuple[Loss, Loss]] = {
-    "mse": (_squared_error, _residual),
-    "cross-entropy": (_cross_entropy, _softmax_residual),
+def _identity_curvature(output: Outputs, y: Outputs, change: Outputs) -> Outputs:
+    return change
+
+
+def _softmax_curvature(output: Outputs, y: Outputs, change: Outputs) -> Outputs:
+    p = jax.nn.softmax(output)
+    return jnp.sum(y, axis=-1, keepdims=True) * p * (change - jnp.sum(p * change, axis=-1, keepdims=True))
+
+
+class Loss(NamedTuple):
+    """An output loss of (output, target), its negative derivative in the output, and its second derivative there
+    applied to a change of the output, (output, target, change)."""
+
+    value: Callable[[Outputs, Outputs], Array]
+    error: Callable[[Outputs, Outputs], Array]
+    curvature: Callable[[Outputs, Outputs, Outputs], Array]
+
+
+LOSSES = {
+    "mse": Loss(_squared_error, _residual, _identity_curvature),
+    "cross-entropy": Loss(_cross_entropy, _softmax_residual, _softmax_curvature),
 }
-"""Each output loss (of output and target) with its negative derivative in the output."""
 
 
 class Energy(eqx.Module):
@@ -78,11 +94,15 @@ class Energy(eqx.Module):
 
     def output_loss(self, output: Outputs, y: Outputs) -> PerSample:
         """The loss of each sample, not yet times λ."""
-        return LOSSES[self.loss][0](output, y)
+        return LOSSES[self.loss].value(output, y)
 
     def output_error(self, output: Outputs, y: Outputs) -> Outputs:
         """The negative gradient of the loss in the output: y − output, or y − softmax(output)."""
-        return LOSSES[self.loss][1](output, y)
+        return LOSSES[self.loss].error(output, y)
+
+    def output_curvature(self, output: Outputs, y: Outputs, change: Outputs) -> Outputs:
+        """The second derivative of the loss in the output times a change of the output."""
+        return LOSSES[self.loss].curvature(output, y, change)
 
     def layer_penalties(self, network: Network) -> PerLayer:
         """The weight penalties of layers 1 … L."""

@@ -105,8 +105,9 @@ def _infer(
     history: bool,
 ) -> Solution:
     posed = problem(network, x, y, energy, policy, activities=activities, free_input=free_input)
-    solved = solve(solver, posed, history)
-    e = posed.errors(solved.delta)
+    solver.check(network, posed)
+    solved = solve(solver.tuned(posed), posed, history)
+    e = solved.errors
     penalties: Array | float = jnp.sum(energy.layer_penalties(network)) if energy.penalises_weights else 0.0
     return Solution(
         activities=(posed.base + solved.delta.hidden).mT,
@@ -114,7 +115,8 @@ def _infer(
         output_error=posed.output_error(e),
         input=None if solved.delta.input is None else x + solved.delta.input.T,
         prediction=posed.base_output.T,
-        energy=posed.value(solved.delta, e) + penalties,
+        output=e.output.T,
+        energy=solved.value + penalties,
         steps=solved.steps,
         gradient_norm=solved.gradient_norm,
         result=solved.result,

@@ -16,7 +16,7 @@ from ._parameterisation import PARAMETERISATIONS, Multipliers, Sizes, initialise
 from ._precision import Precision
 from ._types import Activities, Elementwise, Initialiser, Inputs, Outputs, PRNGKeyArray
 
-BatchedState = Float[Array, "batch width"]
+BatchedState = Float[Array, "_ _"]  # (batch, width), or (width, batch) inside inference
 
 
 class Network(eqx.Module):
@@ -193,14 +193,14 @@ def recurrence(
     items: PyTree,
     skip: int,
     reverse: bool = False,
-) -> Activities:
+) -> Float[Array, "layers _ _"]:
     """v₁ = first, v_{k+1} = step(item_k, v_k) + v_{k+1-skip}, all of them stacked (in reverse: from the top down).
 
     One compiled body whatever the depth. What lies before v₁ counts as zero, which is where an n-skip begins.
     """
     delay = jnp.zeros((max(skip, 1), *first.shape), first.dtype).at[-1].set(first)
 
-    def body(delay: Float[Array, "n batch width"], item: PyTree) -> tuple[Array, BatchedState]:
+    def body(delay: Float[Array, "n _ _"], item: PyTree) -> tuple[Array, BatchedState]:
         following = step(item, delay[-1])
         if skip:
             following = following + delay[0]

@@ -19,7 +19,7 @@ from jaxtyping import Array, Float
 from ._activation import Activation
 from ._energy import Energy, errors, returned, skipped
 from ._layer import AbstractMap
-from ._network import Network, forward_pass
+from ._network import Network, forward_pass, recurrence
 from ._parameterisation import Multipliers
 from ._precision import Precision
 from ._types import Activities, Inputs, Outputs, Scalar
@@ -28,6 +28,7 @@ from ._types import Activities, Inputs, Outputs, Scalar
 Hidden = Float[Array, "layers width batch"]
 Input = Float[Array, "in batch"]
 Output = Float[Array, "out batch"]
+PerSample = Float[Array, " batch"]
 
 
 class Increments(eqx.Module):
@@ -81,6 +82,27 @@ class Problem(eqx.Module):
         output = self.base_output + last * self.readout.linear(change[-1])
         return Errors(e if self.base_errors is None else self.base_errors + e, output)
 
+    def errors_at_start(self) -> Errors:
+        """`errors` at δ = 0, which need no products."""
+        return Errors(jnp.zeros_like(self.base) if self.base_errors is None else self.base_errors, self.base_output)
+
+    def follow(self, e: Increments) -> tuple[Increments, Errors]:
+        """The inverse of `errors`: the δ at which the hidden errors are `e.hidden` (and δ₀ is `e.input`), layer after
+        layer from the input up."""
+        first, hidden, last = self.multipliers
+        change = e.hidden if self.base_errors is None else e.hidden - self.base_errors
+        bottom = change[0]
+        if self.input is not None and e.input is not None:
+            bottom = bottom + first * self.input.linear(e.input)
+
+        def step(item: tuple[AbstractMap, Hidden, Hidden], delta: Hidden) -> Hidden:
+            layer, z, own = item
+            return own + hidden * layer.linear(self.activation.difference(z, delta))
+
+        delta = recurrence(step, bottom, (self.hidden, self.base[:-1], change[1:]), self.skip)
+        output = self.base_output + last * self.readout.linear(self.activation.difference(self.base[-1], delta[-1]))
+        return Increments(delta, e.input), Errors(e.hidden, output)
+
     def gradient(self, delta: Increments, e: Errors) -> Increments:
         """∂F/∂z of each sample, given the errors at δ."""
         first, hidden, last = self.multipliers
@@ -100,14 +122,20 @@ class Problem(eqx.Module):
         """The negative gradient of the loss in the output, (B, C)."""
         return self.energy.output_error(e.output.T, self.y.T)
 
-    def value(self, delta: Increments, e: Errors) -> Scalar:
-        """The energy, batch mean, without the weight penalties, which inference cannot change."""
-        squares = jnp.sum(e.hidden**2)
+    def values(self, delta: Increments, e: Errors) -> PerSample:
+        """The energy of each sample, without the weight penalties, which inference cannot change."""
+        squares = jnp.sum(e.hidden**2, axis=(0, 1))
         if self.energy.decays_activities:
-            z = jax.tree.map(jnp.add, Increments(self.base, self.base_input), delta)
-            squares += self.energy.activity_decay * sum_of_squares(z)
-        loss = jnp.mean(self.energy.output_loss(e.output.T, self.y.T))
-        return squares / (2 * self.y.shape[-1]) + self.energy.output_precision * loss
+            squares += self.energy.activity_decay * dot(self.at(delta), self.at(delta))
+        return squares / 2 + self.energy.output_precision * self.energy.output_loss(e.output.T, self.y.T)
+
+    def value(self, delta: Increments, e: Errors) -> Scalar:
+        """The batch mean of `values`."""
+        return jnp.mean(self.values(delta, e))
+
+    def at(self, delta: Increments) -> Increments:
+        """The activities themselves, z⁰ + δ."""
+        return jax.tree.map(jnp.add, Increments(self.base, self.base_input), delta)
 
     @property
     def spreads_from_the_top(self) -> bool:
@@ -162,15 +190,15 @@ def problem(
     )
 
 
-def sum_of_squares(tree: Increments) -> Scalar:
-    """Σ of every entry squared."""
-    leaves = jax.tree.leaves(tree)
-    return sum((jnp.sum(leaf**2) for leaf in leaves), start=jnp.zeros((), leaves[0].dtype))
+def dot(a: Increments, b: Increments) -> PerSample:
+    """The inner product of each sample."""
+    products = jax.tree.map(lambda p, q: jnp.sum(p * q, axis=tuple(range(p.ndim - 1))), a, b)
+    return sum(jax.tree.leaves(products), start=jnp.zeros((), a.hidden.dtype))
 
 
 def gradient_norm(gradient: Increments) -> Scalar:
     """Root mean square over samples of each sample's gradient norm."""
-    return jnp.sqrt(sum_of_squares(gradient) / gradient.hidden.shape[-1])
+    return jnp.sqrt(jnp.mean(dot(gradient, gradient)))
 
 
 def pad_below(values: Float[Array, "top width batch"], depth: int) -> Hidden:

@@ -11,8 +11,10 @@ class RESULTS(eqx.Enumeration):
 
     steps_done = "all the steps asked for were taken"
     converged = "the relative gradient norm fell below the tolerance"
+    settled = "the last step lowered the energy by less than the tolerance, relative to the decrease so far"
+    time_over = "the end time of the gradient flow came before the tolerance was reached"
     not_converged = "the step limit came before the tolerance was reached"
-    nonfinite = "the energy is not finite: lower the step size `lr` of the solver, or mend NaN in inputs or weights"
+    nonfinite = "the energy is not finite: take smaller steps in the solver, or mend NaN in inputs or weights"
 
 
 class History(eqx.Module):
@@ -32,6 +34,7 @@ class Solution(eqx.Module):
       loss in the output, y − output for the squared error.
     - `input` (B, D): the inferred z₀ in the unsupervised case, else None.
     - `prediction` (B, C): the output at the start of inference, before the targets act: what the network predicts.
+    - `output` (B, C): what the last activities predict.
     - `energy`: as `mupc.energy` gives it there.
     - `steps`: steps taken. `gradient_norm`: root mean square over samples of each sample's activity gradient norm.
     - `result`: why it stopped; `mupc.RESULTS[solution.result]` says it in words.
@@ -43,6 +46,7 @@ class Solution(eqx.Module):
     output_error: Outputs
     input: Inputs | None
     prediction: Outputs
+    output: Outputs
     energy: Scalar
     steps: Int[Array, ""]
     gradient_norm: Scalar

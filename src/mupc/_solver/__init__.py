@@ -2,5 +2,10 @@
 
 from ._base import AbstractSolver as AbstractSolver
 from ._base import traced as traced
+from ._error_space import ErrorSpace as ErrorSpace
+from ._exact_linear import ExactLinear as ExactLinear
 from ._gradient_descent import GradientDescent as GradientDescent
 from ._loop import solve as solve
+from ._ode import ODE as ODE
+from ._optax import Optax as Optax
+from ._spectrum import extremes as extremes

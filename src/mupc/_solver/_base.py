@@ -1,17 +1,27 @@
 """The interface of every inference solver."""
 
 import abc
-from typing import Generic, TypeVar
+from typing import Generic, NamedTuple, TypeVar
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool
+from jaxtyping import Array, Bool, Int
 
-from .._problem import Increments, Problem, gradient_norm
+from .. import _check
+from .._network import Network
+from .._problem import Errors, Increments, Problem, gradient_norm
+from .._solution import RESULTS
 from .._types import Real, Scalar
 
 State = TypeVar("State")
+
+
+class Progress(NamedTuple):
+    """What the loop knows: the gradient norm at the start, and the steps taken."""
+
+    first_norm: Scalar
+    taken: Int[Array, ""]
 
 
 class AbstractSolver(eqx.Module, Generic[State]):
@@ -27,19 +37,46 @@ class AbstractSolver(eqx.Module, Generic[State]):
 
     steps: eqx.AbstractVar[int]
     tol: eqx.AbstractVar[Real | None]
-    local: eqx.AbstractClassVar[bool]
+    local: eqx.AbstractVar[bool]
 
     @abc.abstractmethod
     def init(self, problem: Problem, delta: Increments) -> State:
-        """The state before the first step. Arrays in it that belong to layers have the shape of `delta.hidden`."""
+        """The state before the first step, at δ = 0. Arrays in it that belong to layers have the shape of
+        `delta.hidden`, and are zero where a local solver has not been."""
 
     @abc.abstractmethod
     def step(self, problem: Problem, delta: Increments, gradient: Increments, state: State) -> tuple[Increments, State]:
         """The next δ and state, given the gradient at δ."""
 
-    def terminate(self, gradient: Increments, first_norm: Scalar) -> Bool[Array, ""]:
-        """Whether to stop before another step: the gradient norm against the tolerance."""
-        return gradient_norm(gradient) <= (0.0 if self.tol is None else self.tol) * first_norm
+    def errors(self, problem: Problem, delta: Increments, state: State) -> Errors:
+        """The errors at δ; a solver that knows them better than by their definition says so here."""
+        return problem.errors(delta)
+
+    @property
+    def stops_early(self) -> bool:
+        """Whether `terminate` can end inference before the step limit."""
+        return self.tol is not None
+
+    def terminate(self, gradient: Increments, state: State, progress: Progress) -> tuple[Bool[Array, ""], RESULTS]:
+        """Whether to stop before another step, and why: the gradient norm against the tolerance."""
+        tol = 0.0 if self.tol is None else self.tol
+        result: RESULTS = RESULTS.converged
+        return gradient_norm(gradient) <= tol * progress.first_norm, result
+
+    def check(self, network: Network, problem: Problem) -> None:
+        """Raises a ValueError for a network or an energy that this solver cannot do."""
+        return
+
+    def tuned(self, problem: Problem) -> "AbstractSolver":
+        """The solver with what it finds out about the problem by itself; most have nothing to find out."""
+        return self
+
+
+def check_limits(steps: int, tol: Real | None) -> None:
+    """What every solver asks of its step limit and tolerance."""
+    _check.integer("steps", steps, 0)
+    if tol is not None:
+        _check.number("tol", tol, above=0)
 
 
 def traced(solver: AbstractSolver | None) -> AbstractSolver | None:

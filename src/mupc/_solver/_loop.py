@@ -12,10 +12,10 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Int, PyTree
 
-from .._problem import Increments, Problem, gradient_norm, pad_below
+from .._problem import Errors, Increments, Problem, gradient_norm, pad_below
 from .._solution import RESULTS, History
 from .._types import Scalar
-from ._base import AbstractSolver
+from ._base import AbstractSolver, Progress
 
 SEGMENTS = 8
 """At most this many compiled loop bodies: more save little work and cost compile time."""
@@ -38,9 +38,12 @@ class _Carry(NamedTuple):
 
 
 class Solved(NamedTuple):
-    """What the loop hands to `infer`: δ, steps taken, why it stopped, the gradient norm at the end, the history."""
+    """What the loop hands to `infer`: δ with its errors and energy, steps taken, why it stopped, the gradient norm at
+    the end, the history."""
 
     delta: Increments
+    errors: Errors
+    value: Scalar
     steps: Int[Array, ""]
     result: RESULTS
     gradient_norm: Scalar
@@ -68,6 +71,8 @@ def solve(solver: AbstractSolver, problem: Problem, history: bool) -> Solved:
     problem = problem.prepared([segment.layers for segment in plan])
 
     def resize(tree: PyTree, layers: int) -> PyTree:
+        if not windowed:
+            return tree
         # arrays that belong to layers are recognised by their shape; counters and the like stay as they are
         sample = problem.base.shape[1:]
         fits = lambda leaf: eqx.is_array(leaf) and leaf.ndim == 3 and leaf.shape[1:] == sample  # noqa: E731
@@ -75,7 +80,7 @@ def solve(solver: AbstractSolver, problem: Problem, history: bool) -> Solved:
 
     window = problem.top(plan[0].layers)
     delta = window.start()
-    first_norm = gradient_norm(window.gradient(delta, window.errors(delta)))
+    first_norm = gradient_norm(window.gradient(delta, window.errors_at_start()))
     length = solver.steps + 1
     blank = jnp.full(length, jnp.nan, problem.base.dtype)
     carry = _Carry(
@@ -93,18 +98,19 @@ def solve(solver: AbstractSolver, problem: Problem, history: bool) -> Solved:
 
     # one more gradient, one reach further down, tells where the solver arrived; unused, it is compiled away
     window = problem.top(min(depth, plan[-1].layers + reach) if windowed else depth)
-    delta = resize(carry.delta, window.depth)
-    e = window.errors(delta)
+    delta, state = resize(carry.delta, window.depth), resize(carry.state, window.depth)
+    e = solver.errors(window, delta, state)
     gradient = window.gradient(delta, e)
     value, norm = window.value(delta, e), gradient_norm(gradient)
     where: Any = RESULTS.where
     result: Any = RESULTS.steps_done
-    if solver.tol is not None:
-        within = solver.terminate(gradient, carry.first_norm)
-        result = where(within, RESULTS.converged, RESULTS.not_converged)
+    if solver.stops_early:
+        done, why = solver.terminate(gradient, state, Progress(carry.first_norm, carry.taken))
+        result = where(done, why, RESULTS.not_converged)
     result = where(jnp.isfinite(value), result, RESULTS.nonfinite)
     trace = _record(carry.history, carry.taken, value, norm)
-    return Solved(resize(delta, depth), carry.taken, result, norm, trace)
+    whole = Errors(resize(e.hidden, depth), e.output)
+    return Solved(resize(delta, depth), whole, value, carry.taken, result, norm, trace)
 
 
 def _record(history: History | None, index: Int[Array, ""], value: Scalar, norm: Scalar) -> History | None:
@@ -117,19 +123,20 @@ def _run(solver: AbstractSolver, window: Problem, carry: _Carry, count: int) -> 
     """`count` steps on one window, fewer when the tolerance is met or the energy is no longer finite."""
 
     def advance(carry: _Carry) -> _Carry:
-        e = window.errors(carry.delta)
+        e = solver.errors(window, carry.delta, carry.state)
         gradient = window.gradient(carry.delta, e)
         trace = carry.history
         if trace is not None:
             trace = _record(trace, carry.taken, window.value(carry.delta, e), gradient_norm(gradient))
         delta, state = solver.step(window, carry.delta, gradient, carry.state)
         moved = carry._replace(delta=delta, state=state, taken=carry.taken + 1, history=trace)
-        if solver.tol is None:
+        if not solver.stops_early:
             return moved
-        stop = solver.terminate(gradient, carry.first_norm) | ~jnp.isfinite(gradient_norm(gradient))
+        done, _ = solver.terminate(gradient, carry.state, Progress(carry.first_norm, carry.taken))
+        stop = done | ~jnp.isfinite(gradient_norm(gradient))
         return jax.tree.map(lambda old, new: jnp.where(stop, old, new), carry._replace(stopped=stop), moved)
 
-    if solver.tol is None:
+    if not solver.stops_early:
         return advance(carry) if count == 1 else jax.lax.fori_loop(0, count, lambda _, c: advance(c), carry)
     limit = carry.taken + count
     return jax.lax.while_loop(lambda c: (c.taken < limit) & ~c.stopped, advance, carry)

@@ -1,0 +1,176 @@
+"""The inference problem linearised at given activities.
+
+Write A for the derivative of the errors in the activities: block lower triangular, with ones on its diagonal. A and
+its transpose are products that all layers do at once; A⁻¹ is a pass up through the layers and A⁻ᵀ a pass down, so that
+errors may take the place of activities as unknowns at the price of one pass each way. In them the Gauss–Newton Hessian
+
+    I + λ JᵀSJ + α A⁻ᵀA⁻¹,      J the derivative of the output in the errors, S that of the loss,
+
+is the identity plus something whose rank is the output size (without activity decay α): a few steps of conjugate
+gradients solve it at any depth.
+"""
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float, Int
+
+from ._energy import returned, skipped
+from ._layer import AbstractMap
+from ._network import recurrence
+from ._problem import Errors, Hidden, Increments, Output, PerSample, Problem, dot
+
+Top = Float[Array, "width batch"]
+UNROLL = 4
+"""So many conjugate-gradient steps are compiled one by one; more run in a loop."""
+
+
+class Force(eqx.Module):
+    """A signal on the activities: on the last layer alone, or with activity decay on all."""
+
+    top: Top
+    rest: Increments | None
+
+
+class Linearised(eqx.Module):
+    """`problem` linearised at z⁰ + `delta`, where its errors are `errors`."""
+
+    problem: Problem
+    delta: Increments
+    errors: Errors
+    slopes: Hidden
+
+    def roll(self, e: Increments) -> Increments:
+        """A⁻¹: how the activities follow a change of the errors, and of a free z₀."""
+        first, hidden, _ = self.problem.multipliers
+        bottom = e.hidden[0]
+        if self.problem.input is not None and e.input is not None:
+            bottom = bottom + first * self.problem.input.linear(e.input)
+
+        def step(item: tuple[AbstractMap, Hidden, Hidden], d: Hidden) -> Hidden:
+            layer, slope, own = item
+            return own + hidden * layer.linear(slope * d)
+
+        items = (self.problem.hidden, self.slopes[:-1], e.hidden[1:])
+        return Increments(recurrence(step, bottom, items, self.problem.skip), e.input)
+
+    def unroll(self, force: Force) -> Increments:
+        """A⁻ᵀ: how a force on the activities acts on the errors, and on a free z₀."""
+        first, hidden, _ = self.problem.multipliers
+        rest = force.rest
+
+        def step(item: tuple[AbstractMap, Hidden, Hidden | None], v: Hidden) -> Hidden:
+            layer, slope, own = item
+            back = slope * (hidden * layer.transpose(v))
+            return back if own is None else back + own
+
+        top = force.top if rest is None else force.top + rest.hidden[-1]
+        items = (self.problem.hidden, self.slopes[:-1], None if rest is None else rest.hidden[:-1])
+        v = recurrence(step, top, items, self.problem.skip, reverse=True)
+        if self.problem.input is None:
+            return Increments(v, None)
+        back = first * self.problem.input.transpose(v[0])
+        return Increments(v, back if rest is None or rest.input is None else back + rest.input)
+
+    def output_change(self, d: Increments) -> Output:
+        """How the output follows a change of the activities."""
+        return self.problem.multipliers[2] * self.problem.readout.linear(self.slopes[-1] * d.hidden[-1])
+
+    def curvature(self, d: Increments) -> Force:
+        """The second derivative of the output loss and of activity decay times a change of the activities."""
+        energy = self.problem.energy
+        bend = energy.output_curvature(self.errors.output.T, self.problem.y.T, self.output_change(d).T)
+        decay = energy.activity_decay
+        rest = jax.tree.map(lambda leaf: decay * leaf, d) if energy.decays_activities else None
+        return Force(self._from_output(bend), rest)
+
+    def hessian(self, d: Increments) -> Increments:
+        """The Gauss–Newton Hessian in the activities times d: AᵀA d and the curvature, for all layers at once."""
+        first, hidden, _ = self.problem.multipliers
+        skip = self.problem.skip
+        change = self.slopes * d.hidden
+        below = jnp.zeros_like(d.hidden[:1])
+        if self.problem.input is not None and d.input is not None:
+            below = first * self.problem.input.linear(d.input)[None]
+        inner = hidden * self.problem.hidden.linear(change[:-1])
+        e = d.hidden - skipped(d.hidden, skip) - jnp.concatenate([below, inner])
+        force = self.curvature(d)
+        back = self.slopes[:-1] * (hidden * self.problem.hidden.transpose(e[1:]))
+        own = e - returned(e, skip) + jnp.concatenate([-back, force.top[None]])
+        into = None if self.problem.input is None else -first * self.problem.input.transpose(e[0])
+        product = Increments(own, into)
+        return product if force.rest is None else jax.tree.map(jnp.add, product, force.rest)
+
+    def error_gradient(self) -> Increments:
+        """∂F/∂e, in which every layer has a part of the same order."""
+        energy = self.problem.energy
+        rest = None
+        if energy.decays_activities:
+            rest = jax.tree.map(lambda z: energy.activity_decay * z, self.problem.at(self.delta))
+        pulled = self.unroll(Force(-self._from_output(self.problem.output_error(self.errors)), rest))
+        return Increments(self.errors.hidden + pulled.hidden, pulled.input)
+
+    def solve(self, rhs: Increments, steps: int | None, tol: float = 0.0) -> Increments:
+        """(I + λ JᵀSJ + α A⁻ᵀA⁻¹)⁻¹·rhs for each sample, by conjugate gradients.
+
+        Exactly `steps` of them, or with None as many as bring the residual below `tol` of its start. The last one
+        needs only the length of its step, which saves a pass down.
+        """
+
+        def advance(x: Increments, r: Increments, p: Increments, rr: PerSample) -> tuple:
+            d = self.roll(p)
+            force = self.curvature(d)
+            bend = jnp.sum(force.top * d.hidden[-1], axis=0) + (0.0 if force.rest is None else dot(force.rest, d))
+            length = _ratio(rr, jnp.sum(p.hidden**2, axis=(0, 1)) + bend)
+            return _add(x, length, p), length, force
+
+        def turn(r: Increments, p: Increments, rr: PerSample, length: PerSample, force: Force) -> tuple:
+            pulled = self.unroll(force)
+            image = Increments(p.hidden + pulled.hidden, pulled.input)
+            r = _add(r, -length, image)
+            following = dot(r, r)
+            return r, _add(r, _ratio(following, rr), p), following
+
+        x, first = jax.tree.map(jnp.zeros_like, rhs), dot(rhs, rhs)
+        if steps == 0:
+            return x
+        if steps is not None and steps <= UNROLL:
+            r, p, rr = rhs, rhs, first
+            for index in range(steps):
+                x, length, force = advance(x, r, p, rr)
+                if index + 1 < steps:
+                    r, p, rr = turn(r, p, rr, length, force)
+            return x
+
+        limit = 2 * self.problem.y.shape[0] + 20 if steps is None else steps
+
+        def unfinished(carry: tuple) -> Bool[Array, ""]:
+            return (carry[-1] < limit) & jnp.any(carry[3] > tol**2 * first)
+
+        def body(carry: tuple) -> tuple:
+            x, r, p, rr, count = carry
+            x, length, force = advance(x, r, p, rr)
+            return x, *turn(r, p, rr, length, force), count + 1
+
+        count: Int[Array, ""] = jnp.zeros((), int)
+        found: Increments = jax.lax.while_loop(unfinished, body, (x, rhs, rhs, first, count))[0]
+        return found
+
+    def _from_output(self, signal: Float[Array, "batch out"]) -> Top:
+        """λ times the derivative of the output in the last activities, transposed, times a signal on the output."""
+        weight = self.problem.multipliers[2] * self.problem.energy.output_precision
+        return self.slopes[-1] * (weight * self.problem.readout.transpose(signal.T))
+
+
+def linearise(problem: Problem, delta: Increments, errors: Errors) -> Linearised:
+    """The problem at z⁰ + δ, given its errors there."""
+    slopes = problem.activation.derivative(problem.base + delta.hidden)
+    return Linearised(problem, delta, errors, slopes)
+
+
+def _ratio(a: PerSample, b: PerSample) -> PerSample:
+    return jnp.where(b > 0, a / jnp.where(b > 0, b, 1), 0)
+
+
+def _add(x: Increments, length: PerSample, p: Increments) -> Increments:
+    return jax.tree.map(lambda a, b: a + length * b, x, p)

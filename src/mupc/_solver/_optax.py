@@ -1,0 +1,83 @@
+"""Any optax optimiser as inference."""
+
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+
+from .._problem import Errors, Increments, Problem
+from .._types import Real
+from ._base import AbstractSolver, check_limits
+
+
+class Optax(AbstractSolver[Any]):
+    """The activities move as an optax transformation says, given the gradient of one sample's energy.
+
+    **Arguments:**
+
+    - `transform`: any optax optimiser, such as `optax.adam(0.01)`. It sees all samples and layers as one array, so
+      that those which take norms or search along lines couple the samples of a batch.
+    - `steps`: how many. `tol`: stop earlier when the gradient norm has fallen to this fraction of its start.
+
+    **Example:**
+
+    ```python
+    import jax.numpy as jnp, jax.random as jr, mupc, optax
+
+    network = mupc.Network(in_size=8, out_size=3, width=16, hidden_layers=4, key=jr.key(0))
+    solver = mupc.Optax(optax.adam(0.01), steps=20)
+    solution = mupc.infer(network, jnp.ones((2, 8)), jnp.array([0, 2]), solver)
+    ```
+    """
+
+    transform: optax.GradientTransformation
+    steps: int
+    tol: Real | None
+    local: bool
+
+    def __init__(self, transform: Any, steps: int, *, tol: Any = None) -> None:
+        if not isinstance(transform, optax.GradientTransformation):
+            raise TypeError(f"transform must be an optax optimiser such as optax.adam(0.01), got {transform!r}.")
+        check_limits(steps, tol)
+        self.transform, self.steps, self.tol = transform, steps, tol
+        self.local = _is_local(transform)
+
+    def init(self, problem: Problem, delta: Increments) -> Any:
+        return self.transform.init(eqx.filter(problem.at(delta), eqx.is_array))
+
+    def step(self, problem: Problem, delta: Increments, gradient: Increments, state: Any) -> tuple[Increments, Any]:
+        def value(z: Increments) -> jax.Array:
+            moved = jax.tree.map(jnp.subtract, z, problem.at(problem.start()))
+            return jnp.sum(problem.values(moved, problem.errors(moved)))
+
+        update = optax.with_extra_args_support(self.transform).update
+        z = problem.at(delta)
+        # of these only transformations that search along lines make use; for the others nothing is computed
+        line = {"value": value(z), "grad": gradient, "value_fn": value}
+        updates, state = update(gradient, state, z, **line)
+        return jax.tree.map(jnp.add, delta, updates), state
+
+    def errors(self, problem: Problem, delta: Increments, state: Any) -> Errors:
+        return problem.errors(delta)
+
+
+def _is_local(transform: optax.GradientTransformation) -> bool:
+    """Tries it out on three layers of which only the upper two ever have gradients: a local rule leaves the lowest
+    where it is, and its state there at zero, whatever the activities are."""
+    rng = np.random.default_rng(0)
+    z = Increments(jnp.asarray(rng.normal(size=(3, 2, 5)), jnp.float32), None)
+    state = transform.init(z)
+    try:
+        for _ in range(3):
+            slopes = rng.normal(size=(3, 2, 5)) * np.array([0.0, 1.0, 1.0])[:, None, None]
+            updates, state = transform.update(Increments(jnp.asarray(slopes, jnp.float32), None), state, z)
+            z = jax.tree.map(jnp.add, z, updates)
+            shaped = [leaf for leaf in jax.tree.leaves((updates, state)) if jnp.shape(leaf) == (3, 2, 5)]
+            if any(bool(jnp.any(leaf[0] != 0)) for leaf in shaped):
+                return False
+    except Exception:  # it wants more than gradients: assume the least
+        return False
+    return True
