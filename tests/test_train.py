@@ -231,29 +231,3 @@ def test_augmentation_flips_half_of_the_images_and_keeps_black_borders():
     flipped = np.mean(out[:, 6, 2] > out[:, 6, 9])
     assert 0.4 < flipped < 0.6
     assert set(np.unique(out)) == {0.0, 3.0, 7.0}
-
-
-def test_credit_reach_of_deep_gradient_descent_is_shallow():
-    net = mupc.Network(8, 3, 16, 32, key=jr.key(0))
-    x, y = jr.normal(jr.key(1), (4, 8)), jnp.array([0, 1, 2, 0])
-    solution = mupc.infer(net, x, y, mupc.GradientDescent(lr=0.5 / 64, steps=32))
-    report = mupc.credit_reach(net, solution, x, y)
-    gradients = mupc.weight_gradients(net, solution, x)
-    np.testing.assert_allclose(report.gradient_norms[-1], np.linalg.norm(gradients.readout.weight))
-    np.testing.assert_allclose(report.gradient_norms[3], np.linalg.norm(gradients.hidden.weight[2]))
-    assert report.regime == "shallow"
-    assert report.layers == 33
-    sizes = np.sqrt([np.mean(np.asarray(w) ** 2) for w, _ in reference.parameters(gradients)])
-    assert report.learning_layers == np.sum(sizes >= 1e-8) < 16
-    assert report.reach == report.learning_layers
-
-
-def test_credit_reach_tells_backprop_like_from_equilibrium():
-    net = mupc.Network(4, 3, 8, 3, activation="tanh", parameterisation="sp", skip=0, key=jr.key(0))
-    x, y = jr.normal(jr.key(1), (4, 4)), jr.normal(jr.key(2), (4, 3))
-    for lam, steps, regime in ((1e-3, 3000, "backprop-like"), (3.0, 3000, "equilibrium"), (3.0, 30, "unconverged")):
-        options = mupc.Energy(output_precision=lam)
-        solution = mupc.infer(net, x, y, mupc.GradientDescent(0.1, steps), energy=options)
-        report = mupc.credit_reach(net, solution, x, y, energy=options)
-        assert report.regime == regime, (lam, steps, report)
-        assert report.learning_layers == report.reach == 4

@@ -18,9 +18,8 @@ from jaxtyping import Array, Bool, Float, Int
 from ._energy import returned, skipped
 from ._layer import AbstractMap
 from ._network import recurrence
-from ._problem import Errors, Hidden, Increments, Output, PerSample, Problem, dot
+from ._problem import Errors, Hidden, Increments, Layer, Output, PerSample, Problem, dot
 
-Top = Float[Array, "width batch"]
 UNROLL = 4
 """So many conjugate-gradient steps are compiled one by one; more run in a loop."""
 
@@ -28,7 +27,7 @@ UNROLL = 4
 class Force(eqx.Module):
     """A signal on the activities: on the last layer alone, or with activity decay on all."""
 
-    top: Top
+    top: Layer
     rest: Increments | None
 
 
@@ -47,7 +46,7 @@ class Linearised(eqx.Module):
         if self.problem.input is not None and e.input is not None:
             bottom = bottom + first * self.problem.input.linear(e.input)
 
-        def step(item: tuple[AbstractMap, Hidden, Hidden], d: Hidden) -> Hidden:
+        def step(item: tuple[AbstractMap, Layer, Layer], d: Layer) -> Layer:
             layer, slope, own = item
             return own + hidden * layer.linear(slope * d)
 
@@ -59,7 +58,7 @@ class Linearised(eqx.Module):
         first, hidden, _ = self.problem.multipliers
         rest = force.rest
 
-        def step(item: tuple[AbstractMap, Hidden, Hidden | None], v: Hidden) -> Hidden:
+        def step(item: tuple[AbstractMap, Layer, Layer | None], v: Layer) -> Layer:
             layer, slope, own = item
             back = slope * (hidden * layer.transpose(v))
             return back if own is None else back + own
@@ -156,7 +155,7 @@ class Linearised(eqx.Module):
         found: Increments = jax.lax.while_loop(unfinished, body, (x, rhs, rhs, first, count))[0]
         return found
 
-    def _from_output(self, signal: Float[Array, "batch out"]) -> Top:
+    def _from_output(self, signal: Float[Array, "batch out"]) -> Layer:
         """λ times the derivative of the output in the last activities, transposed, times a signal on the output."""
         weight = self.problem.multipliers[2] * self.problem.energy.output_precision
         return self.slopes[-1] * (weight * self.problem.readout.transpose(signal.T))

@@ -16,6 +16,9 @@ from ._parameterisation import PARAMETERISATIONS, Multipliers, Sizes, initialise
 from ._precision import Precision
 from ._types import Activities, Elementwise, Initialiser, Inputs, Outputs, PRNGKeyArray
 
+UNROLL = 4
+"""Layers per turn of the loop over depth on a GPU, where a turn costs more than the arithmetic of a layer."""
+
 BatchedState = Float[Array, "_ _"]  # (batch, width), or (width, batch) inside inference
 
 
@@ -206,5 +209,6 @@ def recurrence(
             following = following + delay[0]
         return jnp.concatenate([delay[1:], following[None]]), following
 
-    rest = jax.lax.scan(body, delay, items, reverse=reverse)[1]
+    unroll = UNROLL if jax.default_backend() == "gpu" else 1
+    rest = jax.lax.scan(body, delay, items, reverse=reverse, unroll=unroll)[1]
     return jnp.concatenate([rest, first[None]] if reverse else [first[None], rest])

@@ -26,6 +26,7 @@ from ._types import Activities, Inputs, Outputs, Scalar
 
 # everything in this file has the batch last, as `AbstractMap` wants it
 Hidden = Float[Array, "layers width batch"]
+Layer = Float[Array, "width batch"]
 Input = Float[Array, "in batch"]
 Output = Float[Array, "out batch"]
 PerSample = Float[Array, " batch"]
@@ -95,7 +96,7 @@ class Problem(eqx.Module):
         if self.input is not None and e.input is not None:
             bottom = bottom + first * self.input.linear(e.input)
 
-        def step(item: tuple[AbstractMap, Hidden, Hidden], delta: Hidden) -> Hidden:
+        def step(item: tuple[AbstractMap, Layer, Layer], delta: Layer) -> Layer:
             layer, z, own = item
             return own + hidden * layer.linear(self.activation.difference(z, delta))
 

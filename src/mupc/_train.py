@@ -23,7 +23,7 @@ from ._solver import AbstractSolver, traced
 from ._step import Format, Job, State, Trace, advance, epoch_order
 from ._types import Real
 from .data import Dataset, Split
-from .diagnostics import ADAM_EPSILON
+from .diagnostics import learning
 
 METHODS = ("pc", "bp")
 EVALUATION_CHUNK = 1000
@@ -258,7 +258,7 @@ class _Evaluation:
             sizes = np.asarray(trace.gradient_sizes)
             found["train_loss"] = float(np.mean(np.asarray(trace.losses)[:taken]))
             found["energy"] = float(np.mean(np.asarray(trace.energies)[:taken]))
-            found["learning_layers"] = int(np.sum(sizes >= ADAM_EPSILON))
+            found["learning_layers"] = int(np.sum(learning(sizes, self.job.optimiser)))
             found["layers"] = len(sizes)
         for name, chunks in self.splits.items():
             loss, accuracy = _evaluate(self.job, network, *chunks)

@@ -23,6 +23,13 @@ from mupc import cli
         (["--config", "absent.json"], "cannot be read"),
         (["--data", "mnist", "--data-dir", "absent"], "is not a folder"),
         (["--activity-lr", "-1"], "lr must be greater than 0"),
+        (["--activity-lr", "atuo"], "--activity-lr must be a number or \"auto\", got 'atuo'"),
+        (["--activity-lr", "auto", "--solver", "adam"], "--activity-lr auto needs --solver gd"),
+        (["--cg-steps", "7"], "--cg-steps 7 has no effect with --solver gd: leave it out, or use --solver error-space"),
+        (["--cg-steps", "0", "--solver", "error-space"], "--cg-steps must be at least 1"),
+        (["--end-time", "-1", "--solver", "ode"], "--end-time must be greater than 0"),
+        (["--inference-tol", "0"], "--inference-tol must be greater than 0"),
+        (["--solver", "exact-linear"], "--solver exact-linear needs a linear network, got activation 'relu'"),
     ],
 )
 def test_wrong_values(train, argv, help):
@@ -42,6 +49,8 @@ def test_wrong_values(train, argv, help):
         ({"width": True}, "it must be a whole number"),
         ({"loss": "mae"}, "it must be one of mse, cross-entropy"),
         ({"init": 3}, "or null"),
+        ({"activity_lr": True}, "it must be a number or text or null"),
+        ({"activity_lr": "atuo"}, "--activity-lr must be a number or \"auto\", got 'atuo'"),
         ({"xyzzy": 3}, "`mupc train --help` lists them all"),
         ([1], "holds no configuration"),
         ("{", "is not JSON"),

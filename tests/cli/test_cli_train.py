@@ -15,9 +15,11 @@ from mupc._optimiser import OPTIMISERS, SCHEDULES
 from mupc._parameterisation import INITS, PARAMETERISATIONS
 from mupc._precision import POLICIES
 from mupc._train import METHODS
-from mupc.cli import config, job
+from mupc.cli import config, job, reach
 from mupc.cli.config import TrainConfig
 from mupc.cli.display import Display
+from mupc.cli.solvers import SOLVERS, make_solver
+from mupc.plots import credit_reach
 
 TIMES = ("seconds", "steps_per_second")
 
@@ -31,7 +33,8 @@ def test_run_folder(train):
     assert run.code == 0, run.err
     names = {path.name for path in run.folder.iterdir()}
     assert names == {"config.json", "metrics.jsonl", "summary.json", "figures", "tensorboard"}
-    assert (run.folder / "figures" / "learning-curve.png").read_bytes().startswith(b"\x89PNG")
+    for name in ("learning-curve.png", "credit-reach.png"):
+        assert (run.folder / "figures" / name).read_bytes().startswith(b"\x89PNG")
     assert any((run.folder / "tensorboard").iterdir())
 
     about = run.json("config.json")
@@ -49,8 +52,12 @@ def test_run_folder(train):
     assert summary["train_loss"] == run.metrics[-1]["train_loss"]
     assert summary["steps"] == 18
     assert summary["seconds_per_step"] > 0
-    assert set(summary["credit_reach"]) == {"learning_layers", "layers", "reach", "regime"}
-    assert summary["credit_reach"]["layers"] == 4
+    found = summary["credit_reach"]
+    assert {"learning_layers", "reach", "ratio", "threshold", "evidence"} < set(found)
+    for name in ("gradient_norms", "entry_sizes", "backprop_norms", "backprop_cosines", "energy_shares"):
+        assert len(found[name]) == found["layers"] == 4
+    assert sum(found["energy_shares"]) == pytest.approx(1)
+    assert found["regime"] == run.metrics[-1]["regime"]
     assert summary["diverged"] is False and summary["interrupted"] is False
     assert summary["precision"] == "float32"
     assert summary["data"] == {"name": "digits", "official": True, "source": summary["data"]["source"]}
@@ -82,9 +89,9 @@ def test_json_prints_one_object_and_nothing_else(train):
     assert run.json("summary.json")["credit_reach"] == {
         "learning_layers": 4,
         "layers": 4,
-        "reach": None,
         "regime": "backprop",
     }
+    assert not (run.folder / "figures" / "credit-reach.png").exists()
 
 
 def test_quiet(train):
@@ -94,7 +101,45 @@ def test_quiet(train):
 
 def test_few_layers_learn(train):
     run = train("--activity-lr", "1e-9")
-    assert "1 of 4 layers learn (gradient entries above Adam's ε = 1e-8); try a larger --activity-lr" in run.out
+    (line,) = (line for line in run.out.splitlines() if "of 4 layers learn" in line)
+    assert line.startswith("1 of 4 layers learn (gradient entries of 1e-08 or more), regime: shallow; try --solver err")
+    assert run.json("summary.json")["credit_reach"]["regime"] == "shallow"
+
+
+@pytest.mark.parametrize(
+    ("changes", "cure"),
+    [
+        ({}, "--solver error-space"),
+        ({"method": "bp", "parameterisation": "sp"}, "--parameterisation mupc"),
+        ({"solver": "error-space", "optimiser": "sgd"}, "--optimiser adam"),
+        ({"solver": "error-space"}, "--optimiser lion"),
+    ],
+)
+def test_the_flag_that_makes_layers_learn(changes, cure):
+    config = dataclasses.replace(TrainConfig(), **changes)
+    few = {"learning_layers": 2, "layers": 5, "regime": "shallow"}
+    assert f"; try {cure}" in reach.sentence(config, few)
+    assert reach.sentence(config, few | {"learning_layers": 3}).endswith("regime: shallow")
+
+
+@pytest.mark.parametrize("solver", typing.get_args(config.Solver))
+def test_every_solver_trains(train, solver):
+    activation = "linear" if solver == "exact-linear" else "relu"
+    run = train("--solver", solver, "--activation", activation, "--epochs", "0.2", "--quiet")
+    assert run.code == 0, run.err
+    summary = run.json("summary.json")
+    assert summary["steps"] == 4 and summary["warnings"] == []
+    assert summary["test_loss"] < run.metrics[0]["test_loss"]
+
+
+def test_automatic_step_size_is_kept_in_the_configuration(train):
+    run = train("--activity-lr", "auto", "--epochs", "0.1", "--quiet")
+    assert run.code == 0, run.err
+    assert config.load(run.folder).activity_lr == "auto"
+    assert config.from_dict({"activity_lr": 1}).activity_lr == 1.0
+    assert isinstance(config.from_dict({"activity_lr": 1}).activity_lr, float)
+    assert make_solver(TrainConfig(activity_lr="auto", inference_steps=7)).steps == 7
+    assert make_solver(TrainConfig(hidden_layers=5)).steps == 5
 
 
 def test_divergence(train):
@@ -147,11 +192,20 @@ def test_progress_bar_on_a_terminal():
                     "test_accuracy": 0.5,
                     "learning_layers": 6,
                     "layers": 129,
+                    "regime": "shallow",
                     "steps_per_second": 0.1,
                 }
             )
     shown = Text.from_ansi(stream.getvalue()).plain
-    for part in ("title", "10/20", "loss 0.2500", "accuracy 50.0 %", "6/129 layers learn", "0.1 steps/s", "left"):
+    for part in (
+        "title",
+        "10/20",
+        "loss 0.2500",
+        "accuracy 50.0 %",
+        "6/129 layers learn (shallow)",
+        "0.1 steps/s",
+        "left",
+    ):
         assert part in shown
 
 
@@ -169,7 +223,7 @@ def test_choices_are_those_of_the_library():
         config.Optimiser: OPTIMISERS,
         config.Schedule: SCHEDULES,
         config.Precision: POLICIES,
-        config.Solver: job.SOLVERS,
+        config.Solver: SOLVERS,
         typing.get_type_hints(TrainConfig)["method"]: METHODS,
     }
     for literal, table in tables.items():
@@ -184,6 +238,16 @@ def test_learning_curve(tmp_path, name):
     records = [{"epoch": e, "train_loss": 1 / (e + 1), key: 0.1 * e, "diverged": e == 3} for e in range(4)]
     plot({name: records, "empty": []}, tmp_path / "new" / "curve.png")
     assert 0 < (tmp_path / "new" / "curve.png").stat().st_size < 300_000
+
+
+@pytest.mark.parametrize("threshold", [0.0, 1e-8])
+def test_credit_reach_figure(tmp_path, threshold):
+    """Layers without any gradient, and without backpropagation to compare with, are left out."""
+    lists = {"entry_sizes": [0.0, 1e-20, 1e-3], "energy_shares": [0.0, 0.1, 0.9]}
+    nothing = {"backprop_sizes": [None] * 3, "backprop_cosines": [None] * 3}
+    about = {"layers": 3, "learning_layers": 1, "regime": "shallow", "threshold": threshold}
+    credit_reach.plot(lists | nothing | about, tmp_path / "new" / "reach.png")
+    assert 0 < (tmp_path / "new" / "reach.png").stat().st_size < 300_000
 
 
 def test_inference_that_climbs_is_told(train):
@@ -204,5 +268,7 @@ def test_a_loss_that_rises_again_is_told():
 def test_messages_name_flags():
     assert config.in_flags("lr must be finite, got nan.") == "--activity-lr must be finite, got nan."
     assert config.in_flags("hidden_layers must be at least 1") == "--hidden-layers must be at least 1"
+    assert config.in_flags("steps must be at least 0") == "--inference-steps must be at least 0"
+    assert config.in_flags("cg_steps must be at least 1") == "--cg-steps must be at least 1"
     assert config.in_flags("use skip=0") == "use skip=0"
     assert config.in_flags("skip=9 needs; or skip=0 for none") == "--skip 9 needs; or --skip 0 for none"

@@ -1,7 +1,7 @@
 """The interface of every inference solver."""
 
 import abc
-from typing import Generic, NamedTuple, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 import equinox as eqx
 import jax
@@ -37,7 +37,11 @@ class AbstractSolver(eqx.Module, Generic[State]):
 
     steps: eqx.AbstractVar[int]
     tol: eqx.AbstractVar[Real | None]
-    local: eqx.AbstractVar[bool]
+
+    @property
+    @abc.abstractmethod
+    def local(self) -> bool:
+        """See above."""
 
     @abc.abstractmethod
     def init(self, problem: Problem, delta: Increments) -> State:
@@ -60,7 +64,7 @@ class AbstractSolver(eqx.Module, Generic[State]):
     def terminate(self, gradient: Increments, state: State, progress: Progress) -> tuple[Bool[Array, ""], RESULTS]:
         """Whether to stop before another step, and why: the gradient norm against the tolerance."""
         tol = 0.0 if self.tol is None else self.tol
-        result: RESULTS = RESULTS.converged
+        result: Any = RESULTS.converged
         return gradient_norm(gradient) <= tol * progress.first_norm, result
 
     def check(self, network: Network, problem: Problem) -> None:

@@ -112,7 +112,8 @@ class ODE(AbstractSolver[_State]):
             start, end, delta, moved, None, error, self._order(term), kept
         )
         choose = lambda new, old: jnp.where(accept, new, old)  # noqa: E731
-        last = jnp.minimum(last, jnp.asarray(self.t1, last.dtype))
+        first = jnp.asarray(first, scale.dtype)
+        last = jnp.minimum(jnp.asarray(last, scale.dtype), jnp.asarray(self.t1, scale.dtype))
         solver = jax.tree.map(choose, following, solver)
         return jax.tree.map(choose, moved, delta), _State(first, last, scale, solver, kept, jump)
 

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 
-from .._problem import Errors, Increments, Problem
+from .._problem import Increments, Problem
 from .._types import Real
 from ._base import AbstractSolver, check_limits
 
@@ -36,14 +36,18 @@ class Optax(AbstractSolver[Any]):
     transform: optax.GradientTransformation
     steps: int
     tol: Real | None
-    local: bool
+    keeps_rest: bool  # what has no gradient stays where it is
 
     def __init__(self, transform: Any, steps: int, *, tol: Any = None) -> None:
         if not isinstance(transform, optax.GradientTransformation):
             raise TypeError(f"transform must be an optax optimiser such as optax.adam(0.01), got {transform!r}.")
         check_limits(steps, tol)
         self.transform, self.steps, self.tol = transform, steps, tol
-        self.local = _is_local(transform)
+        self.keeps_rest = _keeps_rest(transform)
+
+    @property
+    def local(self) -> bool:
+        return self.keeps_rest
 
     def init(self, problem: Problem, delta: Increments) -> Any:
         return self.transform.init(eqx.filter(problem.at(delta), eqx.is_array))
@@ -60,11 +64,8 @@ class Optax(AbstractSolver[Any]):
         updates, state = update(gradient, state, z, **line)
         return jax.tree.map(jnp.add, delta, updates), state
 
-    def errors(self, problem: Problem, delta: Increments, state: Any) -> Errors:
-        return problem.errors(delta)
 
-
-def _is_local(transform: optax.GradientTransformation) -> bool:
+def _keeps_rest(transform: optax.GradientTransformation) -> bool:
     """Tries it out on three layers of which only the upper two ever have gradients: a local rule leaves the lowest
     where it is, and its state there at zero, whatever the activities are."""
     rng = np.random.default_rng(0)

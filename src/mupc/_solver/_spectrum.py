@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import jax.random as jr
@@ -29,9 +30,7 @@ def extremes(problem: Problem) -> tuple[PerSample, PerSample]:
 
 
 def _without_decay(linear: Linearised) -> Linearised:
-    import equinox as eqx
-
-    return eqx.tree_at(lambda l: l.problem.energy.activity_decay, linear, 0.0)
+    return eqx.tree_at(lambda at: at.problem.energy.activity_decay, linear, 0.0)
 
 
 def _inverse(linear: Linearised, d: Increments) -> Increments:

@@ -20,11 +20,28 @@ Loss = Literal["mse", "cross-entropy"]
 Optimiser = Literal["adam", "adamw", "adagrad", "lion", "momentum", "nadam", "rmsprop", "sgd"]
 Schedule = Literal["constant", "cosine", "linear", "warmup-cosine"]
 Precision = Literal["float32", "tf32", "bf16", "float64"]
-Solver = Literal["gd"]
+Solver = Literal["gd", "adam", "error-space", "exact-linear", "ode"]
 
 
 def _hint(text: str, metavar: str | None = None) -> Any:
     return tyro.conf.arg(metavar=metavar, help_behavior_hint=text)
+
+
+def _number_or_word(words: list[str]) -> float | str:
+    """A number if it can be one; whether the word is right is for the solver to say, in a line of its own."""
+    try:
+        return float(words[0])
+    except ValueError:
+        return words[0]
+
+
+NUMBER_OR_AUTO = tyro.constructors.PrimitiveConstructorSpec(
+    nargs=1,
+    metavar="FLOAT|auto",
+    instance_from_str=_number_or_word,
+    is_instance=lambda value: value is None or isinstance(value, float | str),
+    str_from_instance=lambda value: [str(value)],
+)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -70,11 +87,21 @@ class InferenceFlags:
     method: Literal["pc", "bp"] = "pc"
     """Predictive coding, or backpropagation as a baseline on the same network."""
     solver: Solver = "gd"
-    """Inference: gradient descent."""
-    activity_lr: float = 0.4
-    """Step size of inference, acting on the energy of one sample; the paper's β is 64 times this."""
-    inference_steps: Annotated[int | None, _hint("(default: as many as hidden layers)")] = None
-    """Steps of inference per batch."""
+    """Gradient descent, Adam, Gauss–Newton (reaches every layer), exact (linear networks) or the gradient flow."""
+    activity_lr: Annotated[float | str | None, NUMBER_OR_AUTO, _hint("(default: gd 0.4, adam 0.01)")] = None
+    """Step size, acting on the energy of one sample (the paper's β is 64 times this); auto: gd chooses it itself."""
+    momentum: float = 0.0
+    """Momentum of gd."""
+    inference_steps: Annotated[
+        int | None, _hint("(default: as many as hidden layers for gd and adam, otherwise 1)")
+    ] = None
+    """Steps of inference per batch; for ode, an upper limit."""
+    inference_tol: Annotated[float | None, _hint("(default: ode 0.001, others: take all steps)")] = None
+    """Stop inference when the activity gradient has fallen to this fraction of its start."""
+    cg_steps: int = 3
+    """Conjugate-gradient steps in each step of error-space."""
+    end_time: float = 10.0
+    """End time of ode; one step of gd takes the time --activity-lr."""
     loss: Loss = "mse"
     """Loss at the output."""
     output_precision: float = 1.0
@@ -143,7 +170,7 @@ class _Flags:
 
 _GROUPS = {"data": DataFlags, "network": NetworkFlags, "inference": InferenceFlags, "learning": LearningFlags}
 DESCRIPTION = (
-    "Train a network and write a run folder: config.json, metrics.jsonl, summary.json, a figure and TensorBoard "
+    "Train a network and write a run folder: config.json, metrics.jsonl, summary.json, figures and TensorBoard "
     "events. Without options: 16 hidden layers on the built-in digits, in a few seconds."
 )
 
@@ -197,8 +224,7 @@ def from_dict(values: Mapping[str, Any], where: str = "the configuration") -> Tr
             raise ValueError(f"{where} has an unknown key {key!r}: {hint}")
         if not _fits(value, kinds[key]):
             raise ValueError(f"{where} has {key} = {value!r}: it must be {_describe(kinds[key])}.")
-    typed: dict[str, Any] = {key: float(value) if kinds[key] is float else value for key, value in values.items()}
-    return TrainConfig(**typed)
+    return TrainConfig(**{key: _typed(value, kinds[key]) for key, value in values.items()})
 
 
 def _config_path(argv: list[str]) -> str | None:
@@ -229,6 +255,12 @@ def _fits(value: Any, kind: Any) -> bool:
     return isinstance(value, kind) and (kind is bool or not isinstance(value, bool))
 
 
+def _typed(value: Any, kind: Any) -> Any:
+    """JSON writes 1.0 as 1 sometimes: a whole number where only other numbers are meant."""
+    kinds = _options(kind) or (kind,)
+    return float(value) if isinstance(value, int) and float in kinds and int not in kinds else value
+
+
 def _describe(kind: Any) -> str:
     if options := _options(kind):
         return " or ".join(_describe(option) for option in options)
@@ -238,10 +270,23 @@ def _describe(kind: Any) -> str:
     return names[kind]
 
 
+_SPELLINGS = {
+    r'\blr="auto"': "--activity-lr auto",
+    r"^lr\b": "activity_lr",
+    r"^steps\b": "inference_steps",
+    r"^tol\b": "inference_tol",
+    r"^t1\b": "end_time",
+    r"\bExactLinear\b": "--solver exact-linear",
+    r"\bmupc\.ErrorSpace\b(\(.*?\))?": "--solver error-space",
+}
+"""What the library calls its solvers and their arguments, where flags have other names."""
+
+
 def in_flags(message: str) -> str:
     """A message of the library with its arguments named as flags: `hidden_layers` becomes `--hidden-layers`."""
     names = sorted((field.name for field in dataclasses.fields(TrainConfig)), key=len, reverse=True)
-    message = re.sub(r"^lr\b", "activity_lr", message)
+    for spelling, name in _SPELLINGS.items():
+        message = re.sub(spelling, name, message)
     for name in (name for name in names if "_" in name or re.match(rf"{name}( must|=)", message)):
         message = re.sub(rf"(?<![\w-]){name}=(?=\S)", f"--{name.replace('_', '-')} ", message)
         message = re.sub(rf"(?<![\w-]){name}\b", f"--{name.replace('_', '-')}", message)

@@ -33,7 +33,8 @@ def words(record: Record) -> dict[str, str]:
     if "test_accuracy" in record:
         found["accuracy"] = f"accuracy {percent(record['test_accuracy'])}"
     if "learning_layers" in record:
-        found["layers"] = f"{record['learning_layers']}/{record['layers']} layers learn"
+        regime = f" ({record['regime']})" if record.get("regime") else ""
+        found["layers"] = f"{record['learning_layers']}/{record['layers']} layers learn{regime}"
     if record.get("steps_per_second"):
         found["speed"] = speed(record["steps_per_second"])
     return found

@@ -4,7 +4,7 @@ import contextlib
 import math
 import time
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,18 +14,18 @@ from rich.console import Console
 
 from .. import data
 from .._energy import Energy
-from .._infer import infer
 from .._network import Network
 from .._optimiser import check
-from .._solver import AbstractSolver, GradientDescent
+from .._solver import AbstractSolver
 from .._train import FitResult, fit, validate
 from ..data import Dataset
-from ..diagnostics import ADAM_EPSILON, credit_reach
 from ..experiments._machine import device, versions
-from ..plots.learning_curve import plot
+from ..plots import credit_reach, learning_curve
 from .config import OutputFlags, TrainConfig, as_dict
 from .display import Display, clock, percent
-from .run_folder import RunFolder
+from .reach import ReachMeter, sentence, summarise
+from .run_folder import RunFolder, strict
+from .solvers import make_solver
 
 Record = dict[str, Any]
 Summary = dict[str, Any]
@@ -64,7 +64,7 @@ def train(config: TrainConfig, output: OutputFlags | None = None, console: Conso
             folder.close()
     summary |= {"device": about["device"], "out": str(folder.path)}
     folder.write("summary.json", summary)
-    _conclude(summary, display)
+    _conclude(config, summary, display)
     return summary
 
 
@@ -82,15 +82,7 @@ def build(config: TrainConfig, dataset: Dataset) -> tuple[Network, AbstractSolve
         init=config.init,
         key=jr.key(config.seed),
     )
-    return network, SOLVERS[config.solver](config) if config.method == "pc" else None
-
-
-def _gradient_descent(config: TrainConfig) -> AbstractSolver:
-    steps = config.hidden_layers if config.inference_steps is None else config.inference_steps
-    return GradientDescent(lr=config.activity_lr, steps=steps)
-
-
-SOLVERS: dict[str, Callable[[TrainConfig], AbstractSolver]] = {"gd": _gradient_descent}
+    return network, make_solver(config) if config.method == "pc" else None
 
 
 def _run(
@@ -115,6 +107,7 @@ def _run(
         augment=config.augment,
     )  # fmt: skip
     check(config.optimiser, config.weight_lr, config.schedule)
+    meter = None if solver is None else ReachMeter(config, solver, energy, dataset)
     records: list[Record] = []
 
     def keep(record: Record) -> None:
@@ -144,6 +137,7 @@ def _run(
                 evaluate_every=_evaluate_every(config, len(dataset.train)),
                 augment=config.augment,
                 precision=config.precision,
+                metrics={} if meter is None else {"regime": meter.regime},
                 callbacks=[keep],
             )
         except KeyboardInterrupt:
@@ -151,10 +145,8 @@ def _run(
                 folder.discard()
                 raise
     seconds = time.perf_counter() - begin
-    reach = _last_reach(records, config.method)
-    if result is not None and solver is not None:
-        reach = _credit_reach(config, result.network, solver, energy, dataset)
-    _draw(records, folder)
+    reach = strict(summarise(meter, records))
+    _draw(records, reach, folder)
     return {
         **_outcome(config, records, result, folder),
         "seconds": seconds,
@@ -212,38 +204,11 @@ def _warnings(config: TrainConfig, records: list[Record]) -> list[str]:
     return found
 
 
-def _last_reach(records: list[Record], method: str) -> Record:
-    """Credit reach as far as the last record tells."""
-    last = records[-1]
-    return {
-        "learning_layers": last.get("learning_layers"),
-        "layers": last.get("layers"),
-        "reach": None,
-        "regime": "backprop" if method == "bp" else None,
-    }
-
-
-def _credit_reach(
-    config: TrainConfig, network: Network, solver: AbstractSolver, energy: Energy, dataset: Dataset
-) -> Record:
-    """How many layers learn from the first training batch."""
-    batch = slice(0, config.batch_size)
-    x = dataset.normalisation(dataset.train.raw[batch])
-    y = dataset.encode(dataset.train.targets[batch])
-    solution = infer(network, x, y, solver, energy=energy, precision=config.precision)
-    found = credit_reach(network, solution, x, y, energy=energy)
-    return {
-        "learning_layers": found.learning_layers,
-        "layers": found.layers,
-        "reach": found.reach,
-        "regime": found.regime,
-    }
-
-
-def _draw(records: list[Record], folder: RunFolder) -> None:
-    path = folder.path / "figures" / "learning-curve.png"
-    path.parent.mkdir(exist_ok=True)
-    plot({folder.path.name: records}, path)
+def _draw(records: list[Record], reach: Record, folder: RunFolder) -> None:
+    figures = folder.path / "figures"
+    learning_curve.plot({folder.path.name: records}, figures / "learning-curve.png")
+    if "entry_sizes" in reach:
+        credit_reach.plot(reach, figures / "credit-reach.png")
 
 
 def _title(config: TrainConfig, network: Network, dataset: Dataset) -> str:
@@ -254,7 +219,7 @@ def _title(config: TrainConfig, network: Network, dataset: Dataset) -> str:
     )
 
 
-def _conclude(summary: Summary, display: Display) -> None:
+def _conclude(config: TrainConfig, summary: Summary, display: Display) -> None:
     """The last lines: how well, how fast, how deep, and where it all is."""
     if not (summary["interrupted"] or summary["diverged"]):
         quality = f"test loss {summary['test_loss']:.4f}"
@@ -262,20 +227,10 @@ def _conclude(summary: Summary, display: Display) -> None:
             quality = f"test accuracy {percent(summary['test_accuracy'])}"
         pace = f"{1e3 * summary['seconds_per_step']:.3g} ms per step"
         display.say(f"{quality} after {summary['steps']} steps in {clock(summary['seconds'])} ({pace})")
-        display.say(_depth(summary["credit_reach"]))
+        display.say(sentence(config, summary["credit_reach"]))
     for line in summary["warnings"]:
         display.say(f"warning: {line}")
     display.say(f"run folder {summary['out']}")
-
-
-def _depth(reach: Record) -> str:
-    learning, layers = reach["learning_layers"], reach["layers"]
-    if 2 * learning < layers:
-        return (
-            f"{learning} of {layers} layers learn (gradient entries above Adam's ε = {ADAM_EPSILON!r}); "
-            "try a larger --activity-lr or more --inference-steps"
-        ).replace("e-08", "e-8")
-    return f"{learning} of {layers} layers learn, regime: {reach['regime']}"
 
 
 @contextlib.contextmanager

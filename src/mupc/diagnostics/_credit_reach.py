@@ -1,6 +1,7 @@
 """Credit reach: how many layers really learn from a solution of inference."""
 
 import dataclasses
+from typing import NamedTuple
 
 import equinox as eqx
 import jax
@@ -8,54 +9,102 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import ArrayLike
 
-from .._energy import Energy
+from .._energy import Energy, as_targets, half_square
 from .._learn import backprop_gradients, weight_gradients
 from .._network import Network
 from .._solution import Solution
+from ._learning import learning, threshold
 
-ADAM_EPSILON = 1e-8
+ENOUGH_LAYERS, SAME_DIRECTION, AT_REST = 0.5, 0.99, 1e-2
+"""What the regimes are told apart by; see `Evidence`."""
+
+
+class Evidence(NamedTuple):
+    """The numbers behind a regime, in the order in which they are looked at.
+
+    - `learning_fraction`: of the layers. Below 0.5: `shallow`.
+    - `smallest_cosine`: to backpropagation, among the layers that learn. Above 0.99: `backprop-like`.
+    - `relative_gradient`: the activity gradient's norm over the norm of the hidden errors that are left. At most 0.01:
+      `equilibrium`, otherwise `unconverged`.
+    """
+
+    learning_fraction: float
+    smallest_cosine: float
+    relative_gradient: float
+
+    @property
+    def regime(self) -> str:
+        if self.learning_fraction < ENOUGH_LAYERS:
+            return "shallow"
+        if self.smallest_cosine > SAME_DIRECTION:
+            return "backprop-like"
+        return "equilibrium" if self.relative_gradient <= AT_REST else "unconverged"
 
 
 @dataclasses.dataclass(frozen=True)
 class CreditReach:
-    """What `credit_reach` found, layers 1 … L from the input to the readout.
+    """What `credit_reach` found, layers 1 … L from the input to the readout. Weight penalties are left out throughout:
+    they move weights, but carry no credit.
 
-    - `gradient_norms`: the norm of each layer's weight gradient.
-    - `entry_sizes`: its root mean square entry, which is what Adam compares with its ε.
-    - `backprop_cosines`: the cosine between each layer's gradient and backpropagation's (NaN where one is zero).
-    - `learning_layers`: how many layers have entries of at least ε, so that Adam moves them at least half as fast as
-      it would without ε.
+    - `gradient_norms`, `backprop_norms`: the norm of each layer's weight gradient, and of backpropagation's.
+    - `entry_sizes`, `backprop_sizes`: their root mean square entries, which are what an optimiser compares with its ε.
+    - `backprop_cosines`: the cosine between the two (NaN where one is zero, and in the unsupervised case).
+    - `energy_shares`: each layer's share of the energy, so that they sum to one.
+    - `threshold`: the smallest entry size that learns with the optimiser. `learning_layers`: how many layers do.
     - `reach`: how many layers learn without a gap, counted down from the readout.
-    - `regime`: `shallow` when fewer than half of the layers learn; `backprop-like` when all that learn point within
-      about 8° of backpropagation; otherwise `equilibrium` or `unconverged`, by the remaining activity gradient.
+    - `regime`: `shallow`, `backprop-like`, `equilibrium` or `unconverged`; `evidence` has the numbers behind it.
     """
 
     gradient_norms: np.ndarray
     entry_sizes: np.ndarray
+    backprop_norms: np.ndarray
+    backprop_sizes: np.ndarray
     backprop_cosines: np.ndarray
+    energy_shares: np.ndarray
+    threshold: float
     learning_layers: int
     reach: int
-    regime: str
+    evidence: Evidence
 
     @property
     def layers(self) -> int:
         """L, the number of weight layers."""
         return len(self.gradient_norms)
 
+    @property
+    def regime(self) -> str:
+        """The label that follows from the evidence."""
+        return self.evidence.regime
+
+    @property
+    def ratio(self) -> float:
+        """The smallest over the largest gradient norm of layers 1 … L − 1."""
+        hidden = self.gradient_norms[:-1]
+        return float(hidden.min() / hidden.max()) if hidden.max() > 0 else 0.0
+
+    def __str__(self) -> str:
+        return (
+            f"{self.learning_layers} of {self.layers} layers learn (gradient entries of {self.threshold:.2g} or more), "
+            f"regime: {self.regime}, smallest cosine to backpropagation {self.evidence.smallest_cosine:.2f}, "
+            f"gradient norms within a factor of {self.ratio:.1e}"
+        )
+
 
 def credit_reach(
     network: Network,
     solution: Solution,
-    x: ArrayLike,
+    x: ArrayLike | None,
     y: ArrayLike,
     *,
     energy: Energy | None = None,
-    epsilon: float = ADAM_EPSILON,
+    optimiser: str = "adam",
+    epsilon: float | None = None,
 ) -> CreditReach:
     """How far down the weight gradients of a solution reach.
 
-    **Arguments:** the network, a `mupc.Solution`, the batch it was inferred for, its `energy`, and the ε of the
-    optimiser that will use the gradients.
+    **Arguments:** the network, a `mupc.Solution`, the batch it was inferred for (x may be None in the unsupervised
+    case), its `energy`, and the name of the `optimiser` that will use the gradients. `epsilon` takes the place of that
+    optimiser's own, 1e-8 for Adam.
 
     **Example:**
 
@@ -69,38 +118,59 @@ def credit_reach(
     ```
     """
     energy = Energy() if energy is None else energy
-    without_decay = eqx.tree_at(lambda e: e.activity_decay, energy, 0.0)
-    pc = _rows(weight_gradients(network, solution, x, energy=energy))
-    bp = _rows(backprop_gradients(network, x, y, energy=without_decay))
-    norms = np.array([np.linalg.norm(row) for row in pc])
-    sizes = norms / np.sqrt([row.size for row in pc])
-    scale = norms * np.array([np.linalg.norm(row) for row in bp])
-    dots = np.array([float(np.dot(a, b)) for a, b in zip(pc, bp, strict=True)])
-    cosines = np.divide(dots, scale, out=np.full(len(pc), np.nan), where=scale > 0)
-    learns = sizes >= epsilon
-    reach = int(np.argmin(learns[::-1])) if not learns.all() else len(learns)
+    plain = Energy(loss=energy.loss, output_precision=energy.output_precision)
+    pc = _rows(weight_gradients(network, solution, x, energy=plain))
+    if solution.input is None and x is not None:
+        bp = _rows(backprop_gradients(network, x, y, energy=plain))
+    else:
+        bp = [np.full_like(row, np.nan) for row in pc]
+    norms, backprop_norms = (np.array([np.linalg.norm(row) for row in rows]) for rows in (pc, bp))
+    roots = np.sqrt([row.size for row in pc])
+    sizes = norms / roots
+    dots = np.array([np.dot(a, b) for a, b in zip(pc, bp, strict=True)])
+    cosines = _ratio(dots, norms * backprop_norms)
+    learns = learning(sizes, optimiser, epsilon)
+    left = float(jnp.sqrt(jnp.sum(solution.errors**2) / solution.errors.shape[1]))
     return CreditReach(
-        norms, sizes, cosines, int(learns.sum()), reach, _regime(learns, cosines, solution, float(jnp.shape(x)[0]))
+        gradient_norms=norms,
+        entry_sizes=sizes,
+        backprop_norms=backprop_norms,
+        backprop_sizes=backprop_norms / roots,
+        backprop_cosines=cosines,
+        energy_shares=_energy_shares(network, solution, y, energy),
+        threshold=threshold(sizes, optimiser) if epsilon is None else epsilon,
+        learning_layers=int(learns.sum()),
+        reach=len(learns) if learns.all() else int(np.argmin(learns[::-1])),
+        evidence=Evidence(
+            learning_fraction=float(learns.mean()),
+            smallest_cosine=float(np.min(cosines[learns])) if learns.any() else np.nan,
+            relative_gradient=float(solution.gradient_norm) / left if left > 0 else np.nan,
+        ),
     )
 
 
 def _rows(gradients: Network) -> list[np.ndarray]:
     """Each layer's gradient as one float64 vector."""
 
-    def flat(layer: eqx.Module) -> np.ndarray:
-        leaves = [np.asarray(leaf, np.float64) for leaf in jax.tree.leaves(layer)]
-        return np.concatenate([leaf.ravel() for leaf in leaves])
+    def flat(layer: eqx.Module, stack: int) -> list[np.ndarray]:
+        leaves = [np.asarray(leaf, np.float64).reshape(stack, -1) for leaf in jax.tree.leaves(layer)]
+        return list(np.concatenate(leaves, axis=1))
 
-    depth = gradients.hidden_layers - 1
-    hidden = [flat(jax.tree.map(lambda leaf, i=i: leaf[i], gradients.hidden)) for i in range(depth)]
-    return [flat(gradients.input), *hidden, flat(gradients.readout)]
+    stack = gradients.hidden_layers - 1
+    return [*flat(gradients.input, 1), *(flat(gradients.hidden, stack) if stack else ()), *flat(gradients.readout, 1)]
 
 
-def _regime(learns: np.ndarray, cosines: np.ndarray, solution: Solution, batch: float) -> str:
-    if 2 * learns.sum() < len(learns):
-        return "shallow"
-    if np.all(cosines[learns] > 0.99):
-        return "backprop-like"
-    # at equilibrium the activity gradient is a small part of the errors that are left
-    left = float(jnp.sqrt(jnp.sum(solution.errors**2) / batch))
-    return "equilibrium" if float(solution.gradient_norm) <= 1e-2 * left else "unconverged"
+def _energy_shares(network: Network, solution: Solution, y: ArrayLike, energy: Energy) -> np.ndarray:
+    """From the errors that inference kept, which are exact where the activities' last digits are not."""
+    targets = as_targets(network, y, solution.errors.shape[1])
+    hidden = half_square(solution.errors) + energy.activity_decay * half_square(solution.activities)
+    if solution.input is not None:
+        hidden = hidden.at[0].add(energy.activity_decay * half_square(solution.input))
+    top = energy.output_precision * jnp.mean(energy.output_loss(solution.output, targets))
+    parts = np.asarray(jnp.append(hidden, top), np.float64)
+    return _ratio(parts, np.sum(parts))
+
+
+def _ratio(above: np.ndarray, below: np.ndarray | np.floating) -> np.ndarray:
+    """NaN where there is nothing to divide by."""
+    return np.divide(above, below, out=np.full(len(above), np.nan), where=below > 0)

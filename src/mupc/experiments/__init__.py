@@ -8,13 +8,14 @@ numpy only, so that `python -m mupc.experiments run SLUG` works on a bare machin
 'mupc-vs-pc-mnist-accs'
 """
 
-from ._catalogue import CATALOGUE, Entry, find
+from ._catalogue import BEYOND, CATALOGUE, Entry, find
 from ._figure import FAILS, HOLDS, NOT_RUN, PRESETS, Cell, Claim, Config, Context, Figure, UnknownFigureError
 from ._results import Status, destination, record, save, status
 from ._runner import Progress, Shard, execute
 from ._store import Store
 
 __all__ = [
+    "BEYOND",
     "CATALOGUE",
     "FAILS",
     "HOLDS",

@@ -44,15 +44,15 @@ _ENTRIES = (
     Entry("max-min-eigens", "Extreme eigenvalues over width and depth"),
     Entry("sp-train-cond-nums-adam-mnist", "Conditioning over training with Adam inference, MNIST"),
     Entry("sp-train-cond-nums-skips-mnist", "Conditioning over training with skips, MNIST"),
-    Entry("sp-activity-inits", "Inference in a scalar chain from two starts, SP"),
-    Entry("mupc-activity-inits", "Inference in a scalar chain from two starts, μPC"),
-    Entry("mupc-vs-pc-ffwd-lrs", "Activity norms over inference, linear"),
-    Entry("mupc-vs-pc-ffwd-relu-lrs", "Activity norms over inference, ReLU"),
+    Entry("sp-activity-inits", "Inference in a scalar chain from two starts, SP", "inference_dynamics"),
+    Entry("mupc-activity-inits", "Inference in a scalar chain from two starts, μPC", "inference_dynamics"),
+    Entry("mupc-vs-pc-ffwd-lrs", "Activity norms over inference, linear", "inference_dynamics"),
+    Entry("mupc-vs-pc-ffwd-relu-lrs", "Activity norms over inference, ReLU", "inference_dynamics"),
     Entry("activity-decay", "What activity decay costs and what it conditions"),
     Entry("orthog-init-mnist", "Orthogonal initialisation, MNIST"),
     Entry("orthog-init-fashion", "Orthogonal initialisation, Fashion-MNIST"),
-    Entry("mupc-one-step-mnist", "One inference step, MNIST"),
-    Entry("mupc-one-step-fashion", "One inference step, Fashion-MNIST"),
+    Entry("mupc-one-step-mnist", "One inference step, MNIST", "training"),
+    Entry("mupc-one-step-fashion", "One inference step, Fashion-MNIST", "training"),
     Entry("pc-analytic-infer", "SP trained with exact inference"),
     Entry("mupc-vs-pc-all-activations", "Test accuracy over depth for three activations", "training"),
     Entry("mupc-mnist-5-epochs", "128 layers, five epochs of MNIST", "training"),
@@ -73,8 +73,16 @@ _ENTRIES = (
     Entry("example-loss-energy-ratios", "Loss over energy through training, SP and μPC"),
 )
 
+_BEYOND = (
+    Entry("automatic-steps", "Inference steps over depth: automatic settings and plain descent", "automatic_steps"),
+    Entry("solvers-fashion-deep", "Inference solvers on Fashion-MNIST, 128 layers of 512 units", "solver_study"),
+    Entry("solvers-fashion-small", "Inference solvers on Fashion-MNIST, 32 layers of 128 units", "solver_study"),
+)
+
 CATALOGUE = {entry.slug: entry for entry in _ENTRIES}
-_NAMES = CATALOGUE | {entry.alias: entry for entry in _ENTRIES if entry.alias}
+BEYOND = {entry.slug: entry for entry in _BEYOND}
+"""Studies that go beyond the paper, on the same rails."""
+_NAMES = CATALOGUE | BEYOND | {entry.alias: entry for entry in _ENTRIES if entry.alias}
 
 
 def find(name: str) -> Entry:

@@ -7,7 +7,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from ._catalogue import CATALOGUE, Entry
+from ._catalogue import BEYOND, CATALOGUE, Entry
 from ._figure import Config, Figure, Row
 from ._runner import Progress
 from ._store import dumps, strict, write_text
@@ -70,7 +70,7 @@ def read(path: Path) -> Row | None:
 def read_all(out: Path) -> list[Row]:
     """Every saved result in a folder, in the order of the catalogue; `file` is the name of each without ending."""
     found = [(path, read(path)) for path in sorted(out.glob("*.json"))]
-    order = {slug: place for place, slug in enumerate(CATALOGUE)}
+    order = {slug: place for place, slug in enumerate(CATALOGUE | BEYOND)}
     results = [{**result, "file": path.stem} for path, result in found if result is not None]
     return sorted(results, key=lambda result: order.get(result["slug"], len(order)))
 
@@ -84,11 +84,11 @@ class Status:
 
 
 def status(out: Path) -> list[Status]:
-    """Every figure of the paper and how far it is."""
+    """Every figure of the paper, then the studies beyond it, and how far each is."""
     results: dict[str, list[Row]] = {}
     for result in read_all(out):
         results.setdefault(result["slug"], []).append(result)
-    return [Status(entry, _state(entry, results.get(entry.slug, []))) for entry in CATALOGUE.values()]
+    return [Status(entry, _state(entry, results.get(entry.slug, []))) for entry in (CATALOGUE | BEYOND).values()]
 
 
 def _state(entry: Entry, results: list[Row]) -> str:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from ._figure import Cell, Config, Context, Finished, Row
 
 if TYPE_CHECKING:
+    from .._solver import AbstractSolver
     from ..data import Dataset
 
 PAPER_BATCH = 64
@@ -21,18 +22,30 @@ PAPER_BATCH = 64
 
 @dataclasses.dataclass(frozen=True)
 class Method:
-    """How a network is built and trained."""
+    """How a network is built and trained. Inference is by gradient descent with `steps` steps (None: as many as
+    hidden layers), or in error space with `cg_steps` conjugate-gradient steps."""
 
     label: str
-    parameterisation: str
-    init: str | None
-    algorithm: str
+    parameterisation: str = "mupc"
+    init: str | None = None
+    algorithm: str = "pc"
+    steps: int | None = None
+    cg_steps: int | None = None
+    output_precision: float = 1.0
 
+
+ERROR_SPACE = {f"error-space-{precision:g}": precision for precision in (1.0, 0.1, 0.03, 0.01)}
+"""Methods that infer in error space, and their output precisions λ."""
 
 METHODS = {
-    "mupc": Method("μPC", "mupc", None, "pc"),
-    "bp": Method("BP with Depth-μP", "mupc", None, "bp"),
-    "sp": Method("SP", "sp", "kaiming-uniform", "pc"),
+    "mupc": Method("μPC"),
+    "bp": Method("BP with Depth-μP", algorithm="bp"),
+    "sp": Method("SP", "sp", "kaiming-uniform"),
+    "mupc-one-step": Method("μPC, one inference step", steps=1),
+    **{
+        name: Method(f"error space, λ = {precision:g}", cg_steps=2, output_precision=precision)
+        for name, precision in ERROR_SPACE.items()
+    },
 }
 
 
@@ -48,6 +61,7 @@ class Rates:
     eta: tuple[float, ...]
     beta: tuple[float, ...] = (0.0,)
     tune_depth: int | None = None
+    epochs: float | None = None  # None: as long as the others
 
     @property
     def candidates(self) -> list[tuple[float, float]]:
@@ -70,6 +84,8 @@ class Thresholds:
     mean: tuple[float, float] | None = None
     best: float | None = None
     wider: float | None = None
+    one_step: bool | None = None
+    solvers: bool | None = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -134,31 +150,37 @@ def _cells(config: TrainingConfig, finished: Finished) -> Iterator[Cell]:
         chosen = rates.candidates[0] if len(rates.candidates) == 1 else choose(tuning, finished)
         if chosen is not None:
             for seed in range(config.seeds):
-                yield _cell(config, rates.method, activation, width, depth, chosen, seed)
+                yield _cell(config, rates, activation, width, depth, chosen, seed)
 
 
 def _tuning_cells(config: TrainingConfig, rates: Rates, activation: str, width: int, depth: int) -> list[TrainingCell]:
     if len(rates.candidates) == 1:
         return []
     at = depth if rates.tune_depth is None else rates.tune_depth
-    base = _cell(config, rates.method, activation, width, at, (0.0, 0.0), 0)
+    base = _cell(config, rates, activation, width, at, (0.0, 0.0), 0)
     tune = dataclasses.replace(base, validation=config.tune_fraction, epochs=config.tune_epochs)
     return [dataclasses.replace(tune, eta=eta, beta=beta) for eta, beta in rates.candidates]
 
 
 def _cell(
-    config: TrainingConfig, method: str, activation: str, width: int, depth: int, rates: tuple[float, float], seed: int
+    config: TrainingConfig,
+    rates: Rates,
+    activation: str,
+    width: int,
+    depth: int,
+    chosen: tuple[float, float],
+    seed: int,
 ) -> TrainingCell:
     return TrainingCell(
-        method=method,
+        method=rates.method,
         activation=activation,
         width=width,
         depth=depth,
-        eta=rates[0],
-        beta=rates[1],
+        eta=chosen[0],
+        beta=chosen[1],
         seed=seed,
         data=config.data,
-        epochs=config.epochs,
+        epochs=config.epochs if rates.epochs is None else rates.epochs,
         evaluate_every=config.evaluate_every,
         validation=0.0,
         augment=config.augment,
@@ -191,8 +213,8 @@ def run_cell(cell: TrainingCell, context: Context) -> Row:
     """Trains one network. Accuracies and losses at the end are those of the last network that was finite."""
     import jax.random as jr
 
+    from .._energy import Energy
     from .._network import Network
-    from .._solver import GradientDescent
     from .._train import fit
 
     dataset = _dataset(cell.data, context.data_dir, cell.verify, cell.validation)
@@ -208,14 +230,14 @@ def run_cell(cell: TrainingCell, context: Context) -> Row:
         skip=1,
         key=jr.key(cell.seed),
     )
-    infers = method.algorithm == "pc"
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)  # of divergence, which the result records
         result = fit(
             network,
             dataset,
-            GradientDescent(lr=cell.beta / PAPER_BATCH, steps=cell.depth) if infers else None,
+            _solver(method, cell),
             method=method.algorithm,
+            energy=Energy(output_precision=method.output_precision),
             epochs=cell.epochs,
             weight_lr=cell.eta,
             seed=cell.seed,
@@ -241,6 +263,16 @@ def run_cell(cell: TrainingCell, context: Context) -> Row:
         kept = [record for record in result.history if not record["diverged"]]
         found["history"] = {name: [record.get(name) for record in kept] for name in HISTORY}
     return found
+
+
+def _solver(method: Method, cell: TrainingCell) -> AbstractSolver | None:
+    from .._solver import ErrorSpace, GradientDescent
+
+    if method.algorithm != "pc":
+        return None
+    if method.cg_steps is not None:
+        return ErrorSpace(cg_steps=method.cg_steps)
+    return GradientDescent(lr=cell.beta / PAPER_BATCH, steps=cell.depth if method.steps is None else method.steps)
 
 
 @functools.lru_cache(maxsize=4)

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ._figure import Claim, MissingCellsError, Table, judge, select
-from ._training import METHODS, TrainingConfig
+from ._training import ERROR_SPACE, METHODS, TrainingConfig
 
 
 @dataclasses.dataclass(frozen=True)
@@ -25,12 +25,19 @@ class Runs:
 
     def finals(self, method: str, activation: str, width: int, depth: int) -> list[float]:
         """The accuracy at the end, seed by seed."""
-        return [100 * row["test_accuracy"] for row in self._rows(method, activation, width, depth)]
+        return [100 * row["test_accuracy"] for row in self.rows(method, activation, width, depth)]
 
     def bests(self, method: str, activation: str, width: int, depth: int) -> list[float]:
         """The best accuracy of any evaluation, seed by seed."""
-        rows = self._rows(method, activation, width, depth)
+        rows = self.rows(method, activation, width, depth)
         return [100 * max(row["history"]["test_accuracy"]) for row in rows]
+
+    def at_epoch(self, method: str, activation: str, width: int, depth: int, epoch: float) -> list[float]:
+        """The accuracy at the last evaluation within so many epochs, seed by seed."""
+        return [
+            100 * [a for a, e in zip(h["test_accuracy"], h["epoch"], strict=True) if e <= epoch + 1e-6][-1]
+            for h in (row["history"] for row in self.rows(method, activation, width, depth))
+        ]
 
     def final(self, method: str, activation: str, depth: int) -> float:
         return statistics.fmean(self.finals(method, activation, self.config.widths[0], depth))
@@ -38,7 +45,7 @@ class Runs:
     def best(self, method: str, activation: str, depth: int) -> float:
         return statistics.fmean(self.bests(method, activation, self.config.widths[0], depth))
 
-    def _rows(self, method: str, activation: str, width: int, depth: int) -> Table:
+    def rows(self, method: str, activation: str, width: int, depth: int) -> Table:
         what = {"method": method, "activation": activation, "width": width, "depth": depth}
         rows = select(self.table, validation=0.0, **what)
         seeds = {row["seed"] for row in rows}
@@ -53,11 +60,12 @@ def claims(config: TrainingConfig, table: Table) -> list[Claim]:
     """Every claim that the figure's thresholds name, for every activation."""
     runs = Runs(config, table)
     asked = [(name, build, getattr(config.thresholds, name)) for name, build in _CLAIMS.items()]
-    return [
+    found = [
         build(runs, activation, limit)
         for activation, (_, build, limit) in itertools.product(config.activations, asked)
         if limit is not None
     ]
+    return [claim for built in found for claim in (built if isinstance(built, list) else [built])]
 
 
 def _over_depth(runs: Runs, method: str, activation: str) -> dict[int, float]:
@@ -162,11 +170,60 @@ def _wider(runs: Runs, activation: str, limit: float) -> Claim:
     return judge(f"wider is better, {activation}", f"non-decreasing in N, within {limit:g} σ over seeds", measure)
 
 
+def _one_step(runs: Runs, activation: str, _: bool) -> Claim:
+    def measure() -> tuple[bool, str]:
+        whole, one = (_over_depth(runs, method, activation) for method in ("mupc", "mupc-one-step"))
+        gaps = {depth: whole[depth] - one[depth] for depth in sorted(whole)}
+        true = min(gaps.values()) > 0 and all(a < b for a, b in itertools.pairwise(gaps.values()))
+        return true, f"one step {_listed(one)} %; T=H above it by {_listed(gaps)} points"
+
+    return judge(f"one step is worse, the more so the deeper, {activation}", "gap > 0 and growing with H", measure)
+
+
+NEAR_BP, COST = 0.5, 3.0
+
+
+def _solvers(runs: Runs, activation: str, _: bool) -> list[Claim]:
+    """What error space is for, at every output precision: all that a user could wish for at once."""
+    return [_solver(runs, activation, method) for method in ERROR_SPACE]
+
+
+def _solver(runs: Runs, activation: str, method: str) -> Claim:
+    config, depth = runs.config, runs.deepest
+    epochs = sorted({1.0, config.epochs})
+
+    def accuracies(name: str) -> list[float]:
+        return [statistics.fmean(runs.at_epoch(name, activation, config.widths[0], depth, e)) for e in epochs]
+
+    def rows(name: str) -> Table:
+        return runs.rows(name, activation, config.widths[0], depth)
+
+    def cost(name: str) -> float:
+        return statistics.median(row["seconds_per_step"] for row in rows(name))
+
+    def measure() -> tuple[bool, str]:
+        learning = min(row["history"]["learning_layers"][-1] for row in rows(method))
+        found, bp, gd = accuracies(method), accuracies("bp"), accuracies("mupc")
+        ratio = cost(method) / cost("bp")
+        good = all(a >= b - NEAR_BP and a >= c for a, b, c in zip(found, bp, gd, strict=True))
+        listed = "; ".join(
+            f"{e:g} epochs {a:.2f} % (BP {b:.2f}, GD {c:.2f})" for e, a, b, c in zip(epochs, found, bp, gd, strict=True)
+        )
+        measured = f"{learning} of {depth + 1} layers learn; {listed}; {ratio:.2f} times BP's step"
+        return good and learning == depth + 1 and ratio <= COST, measured
+
+    return judge(
+        f"{METHODS[method].label} trains every layer as well as BP does",
+        f"all layers learn, at most {NEAR_BP:g} points below BP, not below GD, ≤ {COST:g} times BP's time per step",
+        measure,
+    )
+
+
 def _deviation(values: list[float]) -> float:
     return statistics.stdev(values) if len(values) > 1 else 0.0
 
 
-_CLAIMS: dict[str, Callable[[Runs, str, Any], Claim]] = {
+_CLAIMS: dict[str, Callable[[Runs, str, Any], Claim | list[Claim]]] = {
     "lowest": _lowest,
     "spread": _spread,
     "below_mupc": _below_mupc,
@@ -175,5 +232,7 @@ _CLAIMS: dict[str, Callable[[Runs, str, Any], Claim]] = {
     "best": _best,
     "behind_bp": _behind_bp,
     "wider": _wider,
+    "one_step": _one_step,
+    "solvers": _solvers,
 }
-"""A claim for each field of `Thresholds`."""
+"""A claim, or several, for each field of `Thresholds`."""

@@ -7,7 +7,7 @@ import html
 from collections.abc import Iterable
 from pathlib import Path
 
-from ._catalogue import CATALOGUE
+from ._catalogue import BEYOND, CATALOGUE
 from ._figure import FAILS, HOLDS, NOT_RUN, Row
 from ._results import read_all
 from ._store import write_text
@@ -18,6 +18,8 @@ INTRODUCTION = (
     "or was not run; only results at the paper preset count. This page is made by `mupc report` from the files in "
     "`results/`."
 )
+FURTHER = "Beyond the paper"
+FURTHER_TEXT = "Studies of our own on the same rails: what the paper's inference leaves undone, and what does better."
 QUICK = "Quick checks, which are not reproductions"
 QUICK_TEXT = "Small networks on built-in data, with rates and thresholds of their own. They test the machinery."
 
@@ -25,11 +27,12 @@ QUICK_TEXT = "Small networks on built-in data, with rates and thresholds of thei
 def write(results: Path, markdown: Path, page: Path | None) -> dict[str, int]:
     """Writes the Markdown and, unless None, a self-contained HTML page; returns how many claims have each verdict."""
     found = read_all(results)
-    paper = [result for result in found if result["preset"] == "paper"]
+    paper = [result for result in found if result["preset"] == "paper" and result["slug"] not in BEYOND]
+    further = [result for result in found if result["preset"] == "paper" and result["slug"] in BEYOND]
     quick = [result for result in found if result["preset"] != "paper"]
-    write_text(markdown, _markdown(paper, quick, _relative(results, markdown.parent)))
+    write_text(markdown, _markdown(paper, further, quick, _relative(results, markdown.parent)))
     if page is not None:
-        write_text(page, _html(paper, quick, results))
+        write_text(page, _html(paper, further, quick, results))
     return count(paper)
 
 
@@ -83,7 +86,7 @@ def _cell(text: object) -> str:
     return escaped.replace("\\", "\\\\").replace("|", "\\|").replace("\n", " ")
 
 
-def _markdown(paper: list[Row], quick: list[Row], folder: str) -> str:
+def _markdown(paper: list[Row], further: list[Row], quick: list[Row], folder: str) -> str:
     lines = [f"# {TITLE}", "", INTRODUCTION, "", _summary(paper), ""]
     for result in paper:
         lines += _markdown_figure(result, folder)
@@ -91,6 +94,10 @@ def _markdown(paper: list[Row], quick: list[Row], folder: str) -> str:
     if absent:
         lines += ["## Not run", "", "No result at the paper preset yet:", ""]
         lines += [f"- `{slug}`: {CATALOGUE[slug].title} ({NOT_RUN})" for slug in absent] + [""]
+    if further:
+        lines += [f"## {FURTHER}", "", FURTHER_TEXT, ""]
+        for result in further:
+            lines += _markdown_figure(result, folder, "###")
     if quick:
         lines += [f"## {QUICK}", "", QUICK_TEXT, ""]
         for result in quick:
@@ -99,7 +106,7 @@ def _markdown(paper: list[Row], quick: list[Row], folder: str) -> str:
 
 
 def _markdown_figure(result: Row, folder: str, heading: str = "##", label: str = "") -> list[str]:
-    entry = CATALOGUE.get(result["slug"])
+    entry = (CATALOGUE | BEYOND).get(result["slug"])
     alias = f" ({entry.alias})" if entry and entry.alias else ""
     title = _cell(result.get("title", ""))
     rows = [
@@ -131,10 +138,11 @@ ul{font-size:.85rem;color:#444}section.quick{background:#f6f6f6;padding:0 1rem}
 """
 
 
-def _html(paper: list[Row], quick: list[Row], folder: Path) -> str:
+def _html(paper: list[Row], further: list[Row], quick: list[Row], folder: Path) -> str:
     absent = "".join(
         f"<li><code>{_text(slug)}</code>: {_text(CATALOGUE[slug].title)} ({NOT_RUN})</li>" for slug in missing(paper)
     )
+    studies = "".join(_html_figure(result, folder, "h3") for result in further)
     checks = "".join(_html_figure(result, folder, "h3", "quick: ") for result in quick)
     return (
         f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{_text(TITLE)}</title>'
@@ -142,6 +150,7 @@ def _html(paper: list[Row], quick: list[Row], folder: Path) -> str:
         f"<p>{_text(_summary(paper))}</p>"
         + "".join(_html_figure(result, folder) for result in paper)
         + (f"<h2>Not run</h2><ul>{absent}</ul>" if absent else "")
+        + (f"<h2>{_text(FURTHER)}</h2><p>{_text(FURTHER_TEXT)}</p>{studies}" if further else "")
         + (
             f'<section class="quick"><h2>{_text(QUICK)}</h2><p>{_text(QUICK_TEXT)}</p>{checks}</section>'
             if quick

@@ -18,6 +18,7 @@ TUNE_DEPTH = 8
 _MUPC = Rates("mupc", eta=(0.1,), beta=(0.5,))
 _MUPC_TUNED = Rates("mupc", eta=ETA, beta=(10.0, 5.0, 1.0, 0.5, 0.1), tune_depth=TUNE_DEPTH)
 _BP = Rates("bp", eta=BP_ETA, tune_depth=TUNE_DEPTH)
+FASHION_ETA, FASHION_BETA = 0.1, 1.0
 _SP = Rates("sp", eta=(0.1, 0.01), beta=(100.0, 10.0, 1.0, 0.1, 0.01))
 
 _COMMON = (
@@ -30,33 +31,41 @@ _FIXED = (
     "μPC: η=0.1 and β=0.5 for every size and activation, settled before these runs; the transfer figure that selects "
     "them (fig5) has not been run yet."
 )
-_HELD_OUT = "on one seed for one epoch with 10 % of the training set held out"
+HELD_OUT = "on one seed for one epoch with 10 % of the training set held out"
 _TRANSFER = (
-    f"μPC: η and β tuned at H={TUNE_DEPTH} {_HELD_OUT}, then transferred; of the paper's grid all η, and β from 10 "
+    f"μPC: η and β tuned at H={TUNE_DEPTH} {HELD_OUT}, then transferred; of the paper's grid all η, and β from 10 "
     "down to 0.1."
 )
-_TUNED_BP = f"BP: η tuned at H={TUNE_DEPTH} {_HELD_OUT}, then transferred."
+TUNED_FASHION = (
+    f"μPC: η={FASHION_ETA:g} and β={FASHION_BETA:g}, the choice of `mupc-fashion-15-epochs`, tuned there at "
+    f"H={TUNE_DEPTH} {HELD_OUT}."
+)
+_TUNED_BP = f"BP: η tuned at H={TUNE_DEPTH} {HELD_OUT}, then transferred."
 _TUNED_SP = (
-    f"SP: η and β tuned at every depth {_HELD_OUT}; of the paper's grid the powers of ten, η from 0.1 and β from 100. "
+    f"SP: η and β tuned at every depth {HELD_OUT}; of the paper's grid the powers of ten, η from 0.1 and β from 100. "
     "A run that diverges stops and counts with its last finite network."
 )
 _QUICK = "A small check on scikit-learn's digits with rates and thresholds of its own: not a reproduction."
 
-_QUICK_MUPC = Rates("mupc", eta=(0.05,), beta=(16.0,))
+QUICK_MUPC = Rates("mupc", eta=(0.05,), beta=(16.0,))
 _QUICK_BP = Rates("bp", eta=(0.05,))
 _QUICK_SP = Rates("sp", eta=(0.01,), beta=(16.0,))
 
 
-def _paper(data: str, *protocol: str, **settings: object) -> TrainingConfig:
+def paper_config(data: str, *protocol: str, **settings: object) -> TrainingConfig:
+    """A paper preset: bfloat16 products, and what all of them have in common."""
     return TrainingConfig(data=data, precision="bf16", protocol=(*protocol, *_COMMON), **settings)  # type: ignore[arg-type]
 
 
-def _quick(*protocol: str, **settings: object) -> TrainingConfig:
+def quick_config(*protocol: str, **settings: object) -> TrainingConfig:
+    """A quick preset: small networks on digits."""
     shared = {"data": "digits", "widths": (32,), "evaluate_every": 22, "epochs": 3.0, "seeds": 2}
     return TrainingConfig(protocol=(_QUICK, *protocol, *_COMMON[:2]), **{**shared, **settings})  # type: ignore[arg-type]
 
 
-def _figure(slug: str, title: str, caption: str, kind: str, paper: TrainingConfig, quick: TrainingConfig) -> Figure:
+def training_figure(
+    slug: str, title: str, caption: str, kind: str, paper: TrainingConfig, quick: TrainingConfig
+) -> Figure:
     def plot(record: Row, path: Path) -> None:
         from ..plots.training import KINDS
 
@@ -66,13 +75,13 @@ def _figure(slug: str, title: str, caption: str, kind: str, paper: TrainingConfi
 
 
 _ALL = [
-    _figure(
+    training_figure(
         "mupc-vs-pc-mnist-accs",
         "Test accuracy over depth on MNIST: μPC, SP and BP",
         "ReLU residual networks of 8 to 128 hidden layers, one epoch. μPC trains them all with the same two learning "
         "rates; standard PC, tuned at every depth, does not reach the deep ones.",
         "over_depth",
-        _paper(
+        paper_config(
             "mnist",
             _FIXED,
             _TUNED_BP,
@@ -80,19 +89,19 @@ _ALL = [
             rates=(_MUPC, _BP, _SP),
             thresholds=Thresholds(lowest=95.0, spread=1.5, below_mupc=20.0, near_bp=2.0),
         ),
-        _quick(
+        quick_config(
             "Rates are fixed by hand for all three methods: SP is not tuned here, as it is at the paper preset.",
             depths=(4, 32),
-            rates=(_QUICK_MUPC, _QUICK_BP, _QUICK_SP),
+            rates=(QUICK_MUPC, _QUICK_BP, _QUICK_SP),
             thresholds=Thresholds(lowest=80.0, spread=10.0, below_mupc=20.0, near_bp=10.0),
         ),
     ),
-    _figure(
+    training_figure(
         "mupc-vs-pc-all-activations",
         "Test accuracy over depth for three activations",
         "The comparison of fig1 for linear, tanh and ReLU networks.",
         "over_depth",
-        _paper(
+        paper_config(
             "mnist",
             _FIXED,
             _TUNED_BP,
@@ -101,20 +110,20 @@ _ALL = [
             rates=(_MUPC, _BP, _SP),
             thresholds=Thresholds(lowest=95.0, lowest_linear=80.0, spread=1.5),
         ),
-        _quick(
+        quick_config(
             depths=(4, 16),
             seeds=1,
             activations=("relu", "tanh", "linear"),
-            rates=(_QUICK_MUPC,),
+            rates=(QUICK_MUPC,),
             thresholds=Thresholds(lowest=80.0, lowest_linear=80.0, spread=10.0),
         ),
     ),
-    _figure(
+    training_figure(
         "mupc-mnist-5-epochs",
         "128 layers, five epochs of MNIST",
         "A ReLU residual network of 128 hidden layers trained with μPC for five epochs, and with BP beside it.",
         "over_epochs",
-        _paper(
+        paper_config(
             "mnist",
             _FIXED,
             _TUNED_BP,
@@ -124,14 +133,16 @@ _ALL = [
             rates=(_MUPC, _BP),
             thresholds=Thresholds(mean=(97.5, 98.5)),
         ),
-        _quick(depths=(32,), epochs=8.0, rates=(_QUICK_MUPC, _QUICK_BP), thresholds=Thresholds(mean=(88.0, 100.0))),
+        quick_config(
+            depths=(32,), epochs=8.0, rates=(QUICK_MUPC, _QUICK_BP), thresholds=Thresholds(mean=(88.0, 100.0))
+        ),
     ),
-    _figure(
+    training_figure(
         "mupc-fashion-15-epochs",
         "128 layers, fifteen epochs of Fashion-MNIST",
         "A ReLU residual network of 128 hidden layers on Fashion-MNIST, with rates transferred from 8 hidden layers.",
         "over_epochs",
-        _paper(
+        paper_config(
             "fashion-mnist",
             _TRANSFER,
             _TUNED_BP,
@@ -140,7 +151,7 @@ _ALL = [
             rates=(_MUPC_TUNED, _BP),
             thresholds=Thresholds(best=88.5),
         ),
-        _quick(
+        quick_config(
             "Digits stand in for Fashion-MNIST; rates are transferred from 4 to 16 hidden layers.",
             depths=(16,),
             epochs=8.0,
@@ -149,13 +160,13 @@ _ALL = [
             thresholds=Thresholds(best=88.5),
         ),
     ),
-    _figure(
+    training_figure(
         "cifar-20-epochs",
         "128 layers, twenty epochs of CIFAR-10",
         "A fully connected ReLU residual network of 128 hidden layers on CIFAR-10 with augmented images. It trains, "
         "a little behind BP.",
         "over_epochs",
-        _paper(
+        paper_config(
             "cifar10",
             _TRANSFER,
             _TUNED_BP,
@@ -169,7 +180,7 @@ _ALL = [
             verify=False,
             thresholds=Thresholds(lowest=35.0, behind_bp=5.0),
         ),
-        _quick(
+        quick_config(
             "Digits, not augmented, stand in for CIFAR-10; rates are transferred from 4 to 16 hidden layers.",
             depths=(16,),
             epochs=8.0,
@@ -178,12 +189,12 @@ _ALL = [
             thresholds=Thresholds(lowest=35.0, behind_bp=5.0),
         ),
     ),
-    _figure(
+    training_figure(
         "wider-is-better-mnist",
         "Test accuracy over width on MNIST",
         "ReLU residual networks of 8 hidden layers and growing width, trained with μPC at the same rates.",
         "over_width",
-        _paper(
+        paper_config(
             "mnist",
             _FIXED,
             depths=(8,),
@@ -191,7 +202,32 @@ _ALL = [
             rates=(_MUPC,),
             thresholds=Thresholds(wider=1.0),
         ),
-        _quick(depths=(4,), widths=(16, 32, 64), seeds=3, rates=(_QUICK_MUPC,), thresholds=Thresholds(wider=1.0)),
+        quick_config(depths=(4,), widths=(16, 32, 64), seeds=3, rates=(QUICK_MUPC,), thresholds=Thresholds(wider=1.0)),
+    ),
+    *(
+        training_figure(
+            f"mupc-one-step-{name}",
+            f"One inference step, {label}",
+            "ReLU residual networks of 8 to 128 hidden layers trained with μPC for one epoch, with as many inference "
+            "steps as layers and with a single one.",
+            "one_step",
+            paper_config(
+                data,
+                rates_from,
+                "One step uses the rates of T = H. κ over training is not part of this result.",
+                rates=(Rates("mupc", (eta,), (beta,)), Rates("mupc-one-step", (eta,), (beta,))),
+                thresholds=Thresholds(one_step=True),
+            ),
+            quick_config(
+                depths=(4, 16),
+                rates=(QUICK_MUPC, Rates("mupc-one-step", QUICK_MUPC.eta, QUICK_MUPC.beta)),
+                thresholds=Thresholds(one_step=True),
+            ),
+        )
+        for name, label, data, eta, beta, rates_from in (
+            ("mnist", "MNIST", "mnist", 0.1, 0.5, _FIXED),
+            ("fashion", "Fashion-MNIST", "fashion-mnist", FASHION_ETA, FASHION_BETA, TUNED_FASHION),
+        )
     ),
 ]
 

@@ -80,7 +80,76 @@ def over_width(record: Record, path: Path, labels: Mapping[str, str]) -> None:
         style.save(figure, path)
 
 
-KINDS = {"over_depth": over_depth, "over_epochs": over_epochs, "over_width": over_width}
+def solvers(record: Record, path: Path, labels: Mapping[str, str]) -> None:
+    """Accuracy over epochs for each method, and at the end over what a step costs."""
+    import statistics
+
+    methods = _methods(record)
+    end = record["config"]["epochs"]
+    with style.panels(1, 2, sharey=True) as (figure, axes):
+        curves, costs = axes[0]
+        ends = []
+        for method, colour in zip(methods, style.cycle(len(methods)), strict=True):
+            runs = [_until(run, end) for run in _runs(record, method=method)]
+            if not runs:
+                continue
+            _curve(curves, runs, "epoch", color=colour, label=labels[method])
+            finals = [100 * run["history"]["test_accuracy"][-1] for run in runs]
+            ends += finals
+            spread = statistics.stdev(finals) if len(finals) > 1 else 0.0
+            cost = 1e3 * statistics.median(run["seconds_per_step"] for run in runs)
+            costs.errorbar(cost, statistics.fmean(finals), yerr=spread, fmt="o", color=colour, capsize=3, ms=7)
+        curves.set_xlabel("epoch")
+        _accuracy_axis(curves, True)
+        if ends:
+            curves.set_ylim(min(ends) - 6, max(ends) + 1)
+        costs.set_xlabel("time per step (ms)")
+        costs.set_xlim(left=0)
+        width, depth = record["config"]["widths"][0], max(record["config"]["depths"])
+        curves.set_title(f"N = {width}, H = {depth}")
+        costs.set_title(f"after {end:g} epochs")
+        figure.legend(*curves.get_legend_handles_labels(), loc="outside right center")
+        style.label_preset(figure, record["preset"])
+        style.save(figure, path)
+
+
+def one_step(record: Record, path: Path, labels: Mapping[str, str]) -> None:
+    """The accuracy at the end over depth, for each method."""
+    import numpy as np
+
+    depths = record["config"]["depths"]
+    with style.panels(1, 1) as (figure, axes):
+        panel = axes[0, 0]
+        for method, colour in zip(_methods(record), style.COLOURS, strict=False):
+            found = {depth: _runs(record, method=method, depth=depth) for depth in depths}
+            finals = {depth: 100 * np.array([run["test_accuracy"] for run in runs]) for depth, runs in found.items()}
+            shown = {depth: values for depth, values in finals.items() if len(values)}
+            spreads = [values.std(ddof=1) if len(values) > 1 else 0.0 for values in shown.values()]
+            means = [values.mean() for values in shown.values()]
+            panel.errorbar(list(shown), means, yerr=spreads, fmt="o-", color=colour, capsize=3, label=labels[method])
+        panel.set_xscale("log", base=2)
+        panel.set_xticks(depths, [str(depth) for depth in depths])
+        panel.set_xlabel("hidden layers H")
+        panel.set_ylabel("final test accuracy (%)")
+        panel.set_title(f"{record['config']['data']}, N = {record['config']['widths'][0]}")
+        panel.legend(loc="best")
+        style.label_preset(figure, record["preset"])
+        style.save(figure, path)
+
+
+def _until(run: Record, epoch: float) -> Record:
+    """The run as if it had ended there."""
+    kept = sum(value <= epoch + 1e-6 for value in run["history"]["epoch"])
+    return {**run, "history": {name: values[:kept] for name, values in run["history"].items()}}
+
+
+KINDS = {
+    "over_depth": over_depth,
+    "over_epochs": over_epochs,
+    "over_width": over_width,
+    "one_step": one_step,
+    "solvers": solvers,
+}
 
 
 def _methods(record: Record) -> list[str]:

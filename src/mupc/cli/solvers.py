@@ -1,0 +1,72 @@
+"""The inference solvers of `mupc train`, and which flags each of them uses."""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import optax
+
+from .._solver import ODE, AbstractSolver, ErrorSpace, ExactLinear, GradientDescent, Optax
+from .config import InferenceFlags, TrainConfig
+
+ACTIVITY_LR = {"gd": 0.4, "adam": 0.01}
+ODE_TOL = 1e-3
+
+
+class Choice(NamedTuple):
+    """How to make a solver, and the flags it listens to."""
+
+    make: Callable[[TrainConfig], AbstractSolver]
+    flags: tuple[str, ...]
+
+
+def make_solver(config: TrainConfig) -> AbstractSolver:
+    """The solver that a configuration asks for; flags that it would not listen to are refused."""
+    choice = SOLVERS[config.solver]
+    for name in dict.fromkeys(flag for other in SOLVERS.values() for flag in other.flags):
+        value, default = getattr(config, name), getattr(InferenceFlags, name)
+        if name not in choice.flags and value != default:
+            users = " or ".join(solver for solver, other in SOLVERS.items() if name in other.flags)
+            flag = f"--{name.replace('_', '-')}"
+            raise ValueError(
+                f"{flag} {value} has no effect with --solver {config.solver}: leave it out, or use --solver {users}."
+            )
+    return choice.make(config)
+
+
+def _gradient_descent(config: TrainConfig) -> AbstractSolver:
+    lr = ACTIVITY_LR["gd"] if config.activity_lr is None else config.activity_lr
+    steps = config.inference_steps if lr == "auto" else _steps(config, config.hidden_layers)
+    return GradientDescent(lr=lr, steps=steps, momentum=config.momentum, tol=config.inference_tol)
+
+
+def _adam(config: TrainConfig) -> AbstractSolver:
+    lr = ACTIVITY_LR["adam"] if config.activity_lr is None else config.activity_lr
+    if not isinstance(lr, float):
+        raise ValueError(f"--activity-lr {lr} needs --solver gd: give --solver adam a number, such as 0.01.")
+    return Optax(optax.adam(lr), steps=_steps(config, config.hidden_layers), tol=config.inference_tol)
+
+
+def _error_space(config: TrainConfig) -> AbstractSolver:
+    return ErrorSpace(steps=_steps(config, 1), cg_steps=config.cg_steps, tol=config.inference_tol)
+
+
+def _exact_linear(config: TrainConfig) -> AbstractSolver:
+    return ExactLinear(steps=_steps(config, 1), tol=config.inference_tol)
+
+
+def _ode(config: TrainConfig) -> AbstractSolver:
+    tol = ODE_TOL if config.inference_tol is None else config.inference_tol
+    return ODE(t1=config.end_time, steps=_steps(config, 4096), tol=tol)
+
+
+def _steps(config: TrainConfig, default: int) -> int:
+    return default if config.inference_steps is None else config.inference_steps
+
+
+SOLVERS = {
+    "gd": Choice(_gradient_descent, ("activity_lr", "momentum", "inference_steps", "inference_tol")),
+    "adam": Choice(_adam, ("activity_lr", "inference_steps", "inference_tol")),
+    "error-space": Choice(_error_space, ("cg_steps", "inference_steps", "inference_tol")),
+    "exact-linear": Choice(_exact_linear, ("inference_steps", "inference_tol")),
+    "ode": Choice(_ode, ("end_time", "inference_steps", "inference_tol")),
+}
