@@ -24,6 +24,10 @@ UNROLL = 4
 """So many conjugate-gradient steps are compiled one by one; more run in a loop."""
 
 
+DAMPING = 0.01
+"""Of a free z₀, in units of what an error of its own would cost."""
+
+
 class Force(eqx.Module):
     """A signal on the activities: on the last layer alone, or with activity decay on all."""
 
@@ -110,7 +114,8 @@ class Linearised(eqx.Module):
         return Increments(self.errors.hidden + pulled.hidden, pulled.input)
 
     def solve(self, rhs: Increments, steps: int | None, tol: float = 0.0) -> Increments:
-        """(I + λ JᵀSJ + α A⁻ᵀA⁻¹)⁻¹·rhs for each sample, by conjugate gradients.
+        """(I + λ JᵀSJ + α A⁻ᵀA⁻¹)⁻¹·rhs for each sample, by conjugate gradients. A free z₀, which has no error of its
+        own, is damped instead: the matrix would be singular otherwise.
 
         Exactly `steps` of them, or with None as many as bring the residual below `tol` of its start. The last one
         needs only the length of its step, which saves a pass down.
@@ -120,12 +125,11 @@ class Linearised(eqx.Module):
             d = self.roll(p)
             force = self.curvature(d)
             bend = jnp.sum(force.top * d.hidden[-1], axis=0) + (0.0 if force.rest is None else dot(force.rest, d))
-            length = _ratio(rr, jnp.sum(p.hidden**2, axis=(0, 1)) + bend)
+            length = _ratio(rr, dot(p, _damped(p)) + bend)
             return _add(x, length, p), length, force
 
         def turn(r: Increments, p: Increments, rr: PerSample, length: PerSample, force: Force) -> tuple:
-            pulled = self.unroll(force)
-            image = Increments(p.hidden + pulled.hidden, pulled.input)
+            image = jax.tree.map(jnp.add, _damped(p), self.unroll(force))
             r = _add(r, -length, image)
             following = dot(r, r)
             return r, _add(r, _ratio(following, rr), p), following
@@ -165,6 +169,10 @@ def linearise(problem: Problem, delta: Increments, errors: Errors) -> Linearised
     """The problem at z⁰ + δ, given its errors there."""
     slopes = problem.activation.derivative(problem.base + delta.hidden)
     return Linearised(problem, delta, errors, slopes)
+
+
+def _damped(p: Increments) -> Increments:
+    return Increments(p.hidden, None if p.input is None else DAMPING * p.input)
 
 
 def _ratio(a: PerSample, b: PerSample) -> PerSample:

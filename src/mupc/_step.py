@@ -2,7 +2,7 @@
 
 import dataclasses
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
@@ -18,6 +18,7 @@ from ._learn import backprop_step, weight_gradients
 from ._network import Network
 from ._optimiser import Optimiser, rule
 from ._precision import POLICIES
+from ._problem import problem
 from ._solver import AbstractSolver
 from ._types import Inputs, Outputs, PRNGKeyArray, Real, Scalar
 
@@ -112,17 +113,31 @@ def advance(job: Job, state: State, order: Order, span: Int[Array, " 3"], trace:
     return jax.lax.fori_loop(0, length, body, (state, trace))
 
 
-def _learn(job: Job, state: State, batch: Int[Array, " batch"]) -> tuple[Network, Scalar, Scalar]:
-    """Gradients, the loss of the prediction, and the energy after inference (the loss itself for BP)."""
-    network, policy = state.network, POLICIES[job.precision]
+class _Batch(NamedTuple):
+    """What one step learns from, in the job's precision; `key` starts a free z₀."""
+
+    network: Network
+    x: Inputs
+    y: Outputs
+    key: PRNGKeyArray
+
+
+def _draw(job: Job, state: State, batch: Int[Array, " batch"]) -> _Batch:
     key = jr.fold_in(jr.fold_in(job.key, 2**31 - 1), state.step)
     raw = job.raw[batch]
     if job.augment and job.format.image_shape is not None:
         raw = augment(key, raw, job.format.image_shape)
     x = job.format.inputs(raw)
-    network, x, y = policy.cast((network, x, job.format.targets(job.targets[batch], x)))
+    y = job.format.targets(job.targets[batch], x)
+    network, x, y = POLICIES[job.precision].cast((state.network, x, y))
+    return _Batch(network, x, y, key)
+
+
+def _learn(job: Job, state: State, batch: Int[Array, " batch"]) -> tuple[Network, Scalar, Scalar]:
+    """Gradients, the loss of the prediction, and the energy after inference (the loss itself for BP)."""
+    network, x, y, key = _draw(job, state, batch)
     if job.solver is None:
-        gradients, prediction = backprop_step(network, x, y, job.energy, policy)
+        gradients, prediction = backprop_step(network, x, y, job.energy, POLICIES[job.precision])
         loss = jnp.mean(job.energy.output_loss(prediction, y))
         return gradients, loss, loss
     free = job.format.unsupervised
@@ -136,8 +151,20 @@ def _learn(job: Job, state: State, batch: Int[Array, " batch"]) -> tuple[Network
         precision=job.precision,
     )
     gradients = weight_gradients(network, solution, x, energy=job.energy)
-    reached = y - solution.output_error if free else solution.prediction
+    reached = solution.output if free else solution.prediction
     return gradients, jnp.mean(job.energy.output_loss(reached, y)), solution.energy
+
+
+@eqx.filter_jit
+def tune(job: Job, state: State, order: Order, first: Int[Array, ""]) -> AbstractSolver:
+    """The job's solver with the settings it finds for the next batch."""
+    assert job.solver is not None
+    network, x, y, _ = _draw(job, state, jax.lax.dynamic_slice(order, (first * job.batch_size,), (job.batch_size,)))
+    free = job.format.unsupervised
+    start = jnp.zeros((len(x), network.in_size), x.dtype) if free else x
+    posed = problem(network, start, y, job.energy, POLICIES[job.precision], activities=None, free_input=free)
+    job.solver.check(network, posed)
+    return job.solver.tuned(posed)
 
 
 def _sizes(gradients: Network) -> Float[Array, " all_layers"]:

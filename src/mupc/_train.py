@@ -20,7 +20,7 @@ from ._network import Network, forward_pass
 from ._optimiser import Optimiser
 from ._precision import POLICIES
 from ._solver import AbstractSolver, traced
-from ._step import Format, Job, State, Trace, advance, epoch_order
+from ._step import Format, Job, State, Trace, advance, epoch_order, tune
 from ._types import Real
 from .data import Dataset, Split
 from .diagnostics import learning
@@ -179,24 +179,29 @@ def fit(
 
 
 def _run_interval(job: Job, state: State, step: int, count: int, per_epoch: int, capacity: int) -> tuple[State, Trace]:
-    """`count` steps: one dispatch, and one more for each epoch that begins on the way."""
+    """`count` steps: one dispatch, and one more for each epoch that begins and each tuning of the solver on the way."""
     layers = state.network.hidden_layers + 1
     dtype = POLICIES[job.precision].dtype
     trace = Trace(jnp.zeros(capacity, dtype), jnp.zeros(capacity, dtype), jnp.zeros(layers, dtype))
     done = 0
-    for epoch, first, length in _within_epochs(step, count, per_epoch):
+    every = None if job.solver is None else job.solver.retunes_every
+    for epoch, first, length in _pieces(step, count, per_epoch, every):
         order = epoch_order(job, jnp.asarray(epoch))
+        settled = job
+        if every is not None:
+            settled = dataclasses.replace(job, solver=tune(job, state, order, jnp.asarray(first)))
         span = jnp.asarray([first, done, length])
-        state, trace = advance(job, state, order, span, trace)
+        state, trace = advance(settled, state, order, span, trace)
         done += length
     return state, jax.block_until_ready(trace)
 
 
-def _within_epochs(step: int, count: int, per_epoch: int) -> Iterator[tuple[int, int, int]]:
-    """Splits steps at the ends of epochs: (epoch, first batch in it, number of batches)."""
+def _pieces(step: int, count: int, per_epoch: int, every: int | None) -> Iterator[tuple[int, int, int]]:
+    """Splits steps at the ends of epochs, and further at multiples of `every`: (epoch, first batch in it, number of
+    batches)."""
     while count:
         epoch, first = divmod(step, per_epoch)
-        length = min(count, per_epoch - first)
+        length = min(count, per_epoch - first, count if every is None else every - step % every)
         yield epoch, first, length
         step, count = step + length, count - length
 
@@ -282,7 +287,7 @@ def _evaluate(job: Job, network: Network, raw: Array, targets: Array, inside: Ar
         y = policy.cast(job.format.targets(targets, x))
         if job.format.unsupervised and job.solver is not None:
             solution = infer(network, None, y, job.solver, energy=job.energy, key=job.key, precision=policy.name)
-            output = y - solution.output_error
+            output = solution.output
         else:
             output = forward_pass(network, x, policy)[1]
         right = jnp.argmax(output, axis=-1) == jnp.argmax(y, axis=-1)

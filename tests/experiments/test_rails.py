@@ -154,4 +154,4 @@ def test_status_tells_how_far_a_figure_is(toy, tmp_path):
     saved(toy, tmp_path, "paper", 2)
     assert state()["toy-ill-cond"] == "done at the paper preset, 2 of at least 4 cells"
     (tmp_path / "broken.json").write_text("{")
-    assert len(state()) == 42
+    assert len(state()) == 42 + len(experiments.BEYOND)

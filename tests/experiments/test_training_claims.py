@@ -6,6 +6,7 @@ import pytest
 
 from mupc import experiments
 from mupc.experiments._training import Rates, Thresholds, TrainingCell, TrainingConfig, cells, choose
+from mupc.experiments._training_claims import claims
 
 HOLDS, FAILS, NOT_RUN = experiments.HOLDS, experiments.FAILS, experiments.NOT_RUN
 DEPTHS = (8, 16, 32, 64, 128)
@@ -222,3 +223,35 @@ def test_sp_is_tuned_at_every_depth_and_bp_at_eight():
         0.0005,
         0.0001,
     ]
+
+
+def _row(method, depth, accuracy, *, cost=1.0, learning=None, seed=0):
+    learning = depth + 1 if learning is None else learning
+    history = {"epoch": [0.0, 1.0, 10.0], "test_accuracy": [0.1, accuracy - 0.02, accuracy],
+               "learning_layers": [None, learning, learning]}  # fmt: skip
+    return {"method": method, "activation": "relu", "width": 8, "depth": depth, "seed": seed, "validation": 0.0,
+            "test_accuracy": accuracy, "seconds_per_step": cost, "history": history}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "accuracy,cost,learning,verdict",
+    [(0.88, 2.9, 17, "holds"), (0.874, 2.9, 17, "fails"), (0.88, 3.1, 17, "fails"), (0.88, 2.9, 16, "fails")],
+)
+def test_solver_claims(accuracy, cost, learning, verdict):
+    """Near BP at 88 %, not below GD at 87.5 %, at most three times BP's cost, every layer."""
+    config = TrainingConfig(widths=(8,), depths=(16,), epochs=10.0, seeds=1, thresholds=Thresholds(solvers=True))
+    table = [
+        _row("mupc", 16, 0.875),
+        _row("bp", 16, 0.88),
+        _row("error-space-0.1", 16, accuracy, cost=cost, learning=learning),
+    ]
+    found = {claim.claim.split(",")[1].split()[2]: claim.verdict for claim in claims(config, table)}
+    assert found == {"1": "not run", "0.1": verdict, "0.03": "not run", "0.01": "not run"}
+
+
+@pytest.mark.parametrize("one,verdict", [((0.90, 0.87), "holds"), ((0.90, 0.89), "fails"), ((0.92, 0.87), "fails")])
+def test_one_step_claims(one, verdict):
+    config = TrainingConfig(widths=(8,), depths=(8, 16), seeds=1, thresholds=Thresholds(one_step=True))
+    table = [_row("mupc", 8, 0.91), _row("mupc", 16, 0.90)]
+    table += [_row("mupc-one-step", depth, accuracy) for depth, accuracy in zip((8, 16), one, strict=True)]
+    assert [claim.verdict for claim in claims(config, table)] == [verdict]

@@ -71,6 +71,11 @@ class AbstractSolver(eqx.Module, Generic[State]):
         """Raises a ValueError for a network or an energy that this solver cannot do."""
         return
 
+    @property
+    def retunes_every(self) -> int | None:
+        """After how many weight updates training should call `tuned` anew; None for a solver that never needs it."""
+        return None
+
     def tuned(self, problem: Problem) -> "AbstractSolver":
         """The solver with what it finds out about the problem by itself; most have nothing to find out."""
         return self

@@ -54,7 +54,7 @@ class ErrorSpace(AbstractSolver[_State]):
     """
 
     steps: int = 1
-    cg_steps: int | None = 3
+    cg_steps: int | None = 2
     tol: Real | None = None
     energy_tol: Real | None = None
     halvings: int = 10

@@ -124,7 +124,9 @@ def _factorise(problem: Problem) -> _Factors:
     return _Factors(cholesky, links, change, jnp.linalg.cholesky(bottom), entry)
 
 
-def _blocks(weights: Float[Array, "layers_less_one width width"], skip: int) -> tuple[Blocks, Blocks | None]:
+def _blocks(
+    weights: Float[Array, "layers_less_one width width"], skip: int
+) -> tuple[Blocks, Float[Array, "all_blocks size size"] | None]:
     """The errors of block k are T_k d_k − C_k d_{k-1}: the links C of all blocks but the first, and all T (None: one
     layer each, T = I). Layers that fill up the first block lie below the first layer and touch nothing."""
     width = weights.shape[-1]

@@ -126,6 +126,10 @@ class GradientDescent(AbstractSolver[Increments | None]):
                 "Give lr a number, add activity decay, or use mupc.ErrorSpace."
             )
 
+    @property
+    def retunes_every(self) -> int | None:
+        return self.refresh if isinstance(self.lr, str) else None
+
     def tuned(self, problem: Problem) -> "GradientDescent":
         if not isinstance(self.lr, str):
             return self

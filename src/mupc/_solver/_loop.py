@@ -21,6 +21,10 @@ SEGMENTS = 8
 """At most this many compiled loop bodies: more save little work and cost compile time."""
 
 
+WORTHWHILE = 16
+"""Windows are used up to so many steps for each that it takes to reach all layers."""
+
+
 class Segment(NamedTuple):
     """Take `steps` steps on the uppermost `layers`."""
 
@@ -66,7 +70,8 @@ def segments(depth: int, reach: int, steps: int, windowed: bool) -> list[Segment
 def solve(solver: AbstractSolver, problem: Problem, history: bool) -> Solved:
     """Runs `solver` on `problem` from δ = 0."""
     depth, reach = problem.depth, max(1, problem.skip)
-    windowed = solver.local and problem.spreads_from_the_top
+    # where most steps work on all layers anyway, the windows would cost more compile time than they save
+    windowed = solver.local and problem.spreads_from_the_top and solver.steps * reach <= WORTHWHILE * depth
     plan = segments(depth, reach, solver.steps, windowed)
     problem = problem.prepared([segment.layers for segment in plan])
 

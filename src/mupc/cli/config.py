@@ -98,7 +98,7 @@ class InferenceFlags:
     """Steps of inference per batch; for ode, an upper limit."""
     inference_tol: Annotated[float | None, _hint("(default: ode 0.001, others: take all steps)")] = None
     """Stop inference when the activity gradient has fallen to this fraction of its start."""
-    cg_steps: int = 3
+    cg_steps: int = 2
     """Conjugate-gradient steps in each step of error-space."""
     end_time: float = 10.0
     """End time of ode; one step of gd takes the time --activity-lr."""

@@ -62,7 +62,7 @@ def sentence(config: TrainConfig, reach: Record) -> str:
 
 def _cure(config: TrainConfig) -> str:
     if config.method == "pc" and config.solver != "error-space":
-        return "--solver error-space --output-precision 0.1"
+        return "--solver error-space --output-precision 0.01"
     if config.parameterisation != "mupc":
         return "--parameterisation mupc"
     return "--optimiser adam" if LIMITS[config.optimiser].share else "--optimiser lion"

@@ -53,7 +53,7 @@ _ENTRIES = (
     Entry("orthog-init-fashion", "Orthogonal initialisation, Fashion-MNIST"),
     Entry("mupc-one-step-mnist", "One inference step, MNIST", "training"),
     Entry("mupc-one-step-fashion", "One inference step, Fashion-MNIST", "training"),
-    Entry("pc-analytic-infer", "SP trained with exact inference"),
+    Entry("pc-analytic-infer", "SP trained with exact inference", "exact_inference"),
     Entry("mupc-vs-pc-all-activations", "Test accuracy over depth for three activations", "training"),
     Entry("mupc-mnist-5-epochs", "128 layers, five epochs of MNIST", "training"),
     Entry("mupc-fashion-15-epochs", "128 layers, fifteen epochs of Fashion-MNIST", "training"),

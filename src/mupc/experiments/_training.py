@@ -23,7 +23,7 @@ PAPER_BATCH = 64
 @dataclasses.dataclass(frozen=True)
 class Method:
     """How a network is built and trained. Inference is by gradient descent with `steps` steps (None: as many as
-    hidden layers), or in error space with `cg_steps` conjugate-gradient steps."""
+    hidden layers), in error space with `cg_steps` conjugate-gradient steps, or `exact` (linear networks only)."""
 
     label: str
     parameterisation: str = "mupc"
@@ -31,6 +31,7 @@ class Method:
     algorithm: str = "pc"
     steps: int | None = None
     cg_steps: int | None = None
+    exact: bool = False
     output_precision: float = 1.0
 
 
@@ -41,6 +42,7 @@ METHODS = {
     "mupc": Method("μPC"),
     "bp": Method("BP with Depth-μP", algorithm="bp"),
     "sp": Method("SP", "sp", "kaiming-uniform"),
+    "sp-exact": Method("SP, exact inference", "sp", "kaiming-uniform", exact=True),
     "mupc-one-step": Method("μPC, one inference step", steps=1),
     **{
         name: Method(f"error space, λ = {precision:g}", cg_steps=2, output_precision=precision)
@@ -206,11 +208,12 @@ def choose(tuning: list[TrainingCell], finished: Finished) -> tuple[float, float
     return best.eta, best.beta
 
 
-HISTORY = ("step", "epoch", "test_accuracy", "test_loss", "train_loss", "learning_layers")
+HISTORY = ("step", "epoch", "test_accuracy", "test_loss", "train_loss", "energy", "learning_layers")
 
 
 def run_cell(cell: TrainingCell, context: Context) -> Row:
     """Trains one network. Accuracies and losses at the end are those of the last network that was finite."""
+    import jax
     import jax.random as jr
 
     from .._energy import Energy
@@ -219,19 +222,19 @@ def run_cell(cell: TrainingCell, context: Context) -> Row:
 
     dataset = _dataset(cell.data, context.data_dir, cell.verify, cell.validation)
     method = METHODS[cell.method]
-    network = Network(
-        dataset.in_size,
-        dataset.out_size,
-        width=cell.width,
-        hidden_layers=cell.depth,
-        activation=cell.activation,
-        parameterisation=method.parameterisation,
-        init=method.init,
-        skip=1,
-        key=jr.key(cell.seed),
-    )
-    with warnings.catch_warnings():
+    with jax.enable_x64(cell.precision == "float64"), warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)  # of divergence, which the result records
+        network = Network(
+            dataset.in_size,
+            dataset.out_size,
+            width=cell.width,
+            hidden_layers=cell.depth,
+            activation=cell.activation,
+            parameterisation=method.parameterisation,
+            init=method.init,
+            skip=1,
+            key=jr.key(cell.seed),
+        )
         result = fit(
             network,
             dataset,
@@ -253,6 +256,7 @@ def run_cell(cell: TrainingCell, context: Context) -> Row:
         "validation_accuracy": last.get("validation_accuracy"),
         "validation_loss": last.get("validation_loss"),
         "train_loss": last.get("train_loss"),
+        "first_train_loss": float(result.losses[0]),
         "lowest_train_loss": min(finite, default=None),
         "diverged": result.diverged,
         "steps": result.steps,
@@ -266,10 +270,12 @@ def run_cell(cell: TrainingCell, context: Context) -> Row:
 
 
 def _solver(method: Method, cell: TrainingCell) -> AbstractSolver | None:
-    from .._solver import ErrorSpace, GradientDescent
+    from .._solver import ErrorSpace, ExactLinear, GradientDescent
 
     if method.algorithm != "pc":
         return None
+    if method.exact:
+        return ExactLinear()
     if method.cg_steps is not None:
         return ErrorSpace(cg_steps=method.cg_steps)
     return GradientDescent(lr=cell.beta / PAPER_BATCH, steps=cell.depth if method.steps is None else method.steps)

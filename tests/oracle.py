@@ -1,0 +1,114 @@
+"""A predictive coding network in plain numpy: energy, gradient and Hessian written out by hand, layer by layer.
+
+It shares no code with the library or with `reference.py` (which uses autodiff), needs no compiling, and so can check
+every solver on every network, 64 layers deep.
+"""
+
+import dataclasses
+
+import numpy as np
+import scipy.optimize
+
+SLOPES = {
+    "linear": (lambda z: z, np.ones_like),
+    "tanh": (np.tanh, lambda z: 1 - np.tanh(z) ** 2),
+    "relu": (lambda z: np.maximum(z, 0), lambda z: (z > 0).astype(float)),
+}
+
+
+@dataclasses.dataclass
+class Oracle:
+    """One batch of inference: minimise the energy over z (H, B, N), each sample by itself."""
+
+    weights: list
+    multipliers: tuple
+    x: np.ndarray
+    y: np.ndarray
+    activation: str
+    skip: int
+    decay: float = 0.0
+    precision: float = 1.0
+
+    @classmethod
+    def of(cls, network, x, y, **options):
+        weights = [network.input.weight, *network.hidden.weight, network.readout.weight]
+        arrays = [np.asarray(w, np.float64) for w in weights]
+        name = network.activation.name
+        return cls(arrays, network.multipliers, np.asarray(x), np.asarray(y), name, network.skip, **options)
+
+    @property
+    def depth(self):
+        return len(self.weights) - 1
+
+    def forward(self):
+        phi = SLOPES[self.activation][0]
+        z = [self.multipliers[0] * self.x @ self.weights[0].T]
+        for layer in range(1, self.depth):
+            z.append(self.multipliers[1] * phi(z[-1]) @ self.weights[layer].T + self._skipped(z, layer))
+        return np.stack(z)
+
+    def _skipped(self, z, layer):
+        return z[layer - self.skip] if self.skip and layer >= self.skip else 0.0
+
+    def errors(self, z):
+        phi = SLOPES[self.activation][0]
+        e = [z[0] - self.multipliers[0] * self.x @ self.weights[0].T]
+        for layer in range(1, self.depth):
+            predicted = self.multipliers[1] * phi(z[layer - 1]) @ self.weights[layer].T
+            e.append(z[layer] - predicted - self._skipped(z, layer))
+        return np.stack(e), self.y - self.multipliers[2] * phi(z[-1]) @ self.weights[-1].T
+
+    def energies(self, z):
+        """Of each sample."""
+        e, r = self.errors(z)
+        squares = np.sum(e**2, (0, 2)) + self.decay * np.sum(z**2, (0, 2))
+        return squares / 2 + self.precision * np.sum(r**2, 1) / 2
+
+    def gradient(self, z):
+        slope = SLOPES[self.activation][1]
+        e, r = self.errors(z)
+        g = e + self.decay * z
+        g[-1] -= slope(z[-1]) * (self.multipliers[2] * self.precision * r @ self.weights[-1])
+        for layer in range(1, self.depth):
+            g[layer - 1] -= slope(z[layer - 1]) * (self.multipliers[1] * e[layer] @ self.weights[layer])
+            if self.skip and layer >= self.skip:
+                g[layer - self.skip] -= e[layer]
+        return g
+
+    def hessian(self):
+        """Dense, for linear networks: the gradient is affine in z."""
+        width = self.weights[0].shape[0]
+        single = dataclasses.replace(self, x=np.zeros((1, self.x.shape[1])), y=np.zeros((1, self.y.shape[1])))
+        size = self.depth * width
+        columns = [single.gradient(row.reshape(self.depth, 1, width)).ravel() for row in np.eye(size)]
+        return np.stack(columns, axis=1)
+
+    def equilibrium(self):
+        """Of a linear network, by a dense solve."""
+        z = self.forward()
+        depth, batch, width = z.shape
+        step = np.linalg.solve(self.hessian(), self.gradient(z).transpose(0, 2, 1).reshape(-1, batch))
+        return z - step.reshape(depth, width, batch).transpose(0, 2, 1)
+
+    def descend(self, steps, update):
+        """`steps` times z ← z + update(gradient, state), from the forward pass."""
+        z, state = self.forward(), {}
+        for _ in range(steps):
+            z = z + update(self.gradient(z), state)
+        return z
+
+    def minimum(self):
+        """The activities that a long L-BFGS run finds from the forward pass, sample by sample."""
+        start, found = self.forward(), []
+        options = {"maxiter": 20000, "maxfun": 40000, "ftol": 1e-15, "gtol": 1e-11, "maxcor": 30}
+        for sample in range(len(self.x)):
+            one = dataclasses.replace(self, x=self.x[[sample]], y=self.y[[sample]])
+
+            def value(flat, one=one):
+                z = flat.reshape(self.depth, 1, -1)
+                return one.energies(z)[0], one.gradient(z).ravel()
+
+            first = start[:, sample].ravel()
+            result = scipy.optimize.minimize(value, first, jac=True, method="L-BFGS-B", options=options)
+            found.append(result.x.reshape(self.depth, -1))
+        return np.stack(found, axis=1)
