@@ -18,7 +18,7 @@ test: setup
 	$(BIN)/python -m pytest -n auto
 
 zoo: setup
-	$(BIN)/python -m pytest -n auto --zoo tests/test_zoo.py
+	$(BIN)/python -m pytest -n auto --zoo tests/test_zoo.py tests/test_solvers.py
 
 check: setup
 	$(BIN)/ruff check .

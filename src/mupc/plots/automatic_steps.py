@@ -27,7 +27,7 @@ def draw(record: dict[str, Any], path: Path, labels: Mapping[str, str]) -> None:
             steps.loglog(x, middle * x**slope, "--", color=colour, lw=1, label=f"slope {slope:g}")
         steps.set_xlabel("condition number κ")
         steps.set_ylabel("inference steps")
-        steps.legend()
+        figure.legend(loc="outside right center", fontsize=9)
         medians = [np.median([row["condition_number"] for row in rows if row["depth"] == depth]) for depth in depths]
         kappa.loglog(depths, medians, "o-", color=style.COLOURS[2])
         kappa.set_xscale("log", base=2)
