@@ -32,7 +32,7 @@ def solvers(depth, activation):
         ("error space, 2 CG", mupc.ErrorSpace(cg_steps=2), 1.0),
         ("error space, 2 CG, λ = 0.1", mupc.ErrorSpace(cg_steps=2), 0.1),
         ("error space, 2 CG, λ = 0.01", mupc.ErrorSpace(cg_steps=2), 0.01),
-        ("error space, 5 × 3 CG", mupc.ErrorSpace(steps=5), 1.0),
+        ("error space, 5 × 3 CG", mupc.ErrorSpace(steps=5, cg_steps=3), 1.0),
     ]
     return [*rows, ("exact linear", mupc.ExactLinear(), 1.0)] if activation == "linear" else rows
 

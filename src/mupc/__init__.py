@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from . import data as data
     from . import diagnostics as diagnostics
+    from . import theory as theory
     from ._activation import Activation as Activation
     from ._energy import Energy as Energy
     from ._energy import energy as energy
@@ -65,7 +66,7 @@ __all__ = sorted(_HOME)
 
 
 def __getattr__(name: str) -> object:
-    if name in ("data", "diagnostics"):
+    if name in ("data", "diagnostics", "theory"):
         return importlib.import_module(f".{name}", __name__)
     if name not in _HOME:
         raise AttributeError(f"module 'mupc' has no attribute {name!r}")
@@ -75,4 +76,4 @@ def __getattr__(name: str) -> object:
 
 
 def __dir__() -> list[str]:
-    return sorted({*_HOME, "__version__", "data", "diagnostics"})
+    return sorted({*_HOME, "__version__", "data", "diagnostics", "theory"})

@@ -1,0 +1,19 @@
+"""Closed forms of the theory: activity Hessians, their condition numbers, and the equilibrium of linear networks.
+
+>>> import jax.random as jr, mupc
+>>> network = mupc.Network(in_size=8, out_size=3, width=16, hidden_layers=4, activation="linear", key=jr.key(0))
+>>> mupc.theory.condition_number(network).definite
+'positive definite'
+
+Results are numpy arrays in float64, whatever JAX's own default is.
+"""
+
+from ._condition import Condition as Condition
+from ._condition import condition_number as condition_number
+from ._equilibrium import equilibrium as equilibrium
+from ._equilibrium import equilibrium_energy as equilibrium_energy
+from ._equilibrium import loss_energy_ratio as loss_energy_ratio
+from ._equilibrium import rescaling as rescaling
+from ._hessian import HessianBlocks as HessianBlocks
+from ._hessian import activity_hessian as activity_hessian
+from ._hessian import hessian_blocks as hessian_blocks

@@ -1,0 +1,307 @@
+"""Closed-form Hessians against autodiff and the reference implementation, condition numbers against dense eigenvalues,
+and the equilibrated energy against the energy at the exact solution."""
+
+import itertools
+import json
+from pathlib import Path
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import jax.random as jr
+import numpy as np
+import pytest
+from oracle import Oracle
+from reference import make, relative, total_energy
+
+import mupc
+from mupc import theory
+
+GOLDEN = sorted((Path(__file__).parent / "golden").glob("*.npz"))
+PARAMETERISATIONS = ["sp", "mupc", "ntp", "orthogonal"]
+
+
+@pytest.fixture(autouse=True)
+def operation_by_operation():
+    """Small arrays and many networks: compiling each of them would take most of the time."""
+    with jax.disable_jit():
+        yield
+
+
+def autodiff(network, activities, x, y, energy, free_input):
+    """The Hessian of `mupc.energy` of one sample, z₀ first where it is free."""
+    start = network.in_size if free_input else 0
+
+    def value(flat):
+        inputs = flat[None, :start] if free_input else x
+        z = flat[start:].reshape(activities.shape)
+        return mupc.energy(network, z, inputs, y, energy=energy, free_input=free_input)
+
+    flat = jnp.concatenate([x.ravel(), activities.ravel()]) if free_input else activities.ravel()
+    return jax.hessian(value)(flat)
+
+
+def small(**options):
+    network, x, y = make(in_size=3, out_size=2, width=4, hidden_layers=5, batch=1, **options)
+    return network, jr.normal(jr.key(7), (5, 1, 4)), x, y
+
+
+@pytest.mark.parametrize("skip", [0, 1, 2, 3])
+@pytest.mark.parametrize("parameterisation", PARAMETERISATIONS)
+def test_linear_hessian_is_autodiffs(parameterisation, skip):
+    for bias in (False, True):
+        network, z, x, y = small(
+            activation="linear", parameterisation=parameterisation, skip=skip, use_bias=bias, seed=skip
+        )
+        for decay, free in itertools.product([0.0, 0.3], [False, True]):
+            energy = mupc.Energy(activity_decay=decay, output_precision=0.7, weight_decay=0.1)
+            want = autodiff(network, z, x, y, energy, free)
+            got = theory.activity_hessian(network, energy=energy, free_input=free)
+            assert relative(got, want) < 1e-9
+            assert got.dtype == np.float64
+
+
+@pytest.mark.parametrize(
+    "depth, skip, free", [(1, 0, False), (1, 1, True), (2, 1, False), (3, 2, True), (4, 3, False), (7, 4, True)]
+)
+def test_shallow_and_skipping_hessians(depth, skip, free):
+    network, x, y = make(hidden_layers=depth, skip=skip, activation="linear", width=3, batch=1, parameterisation="sp")
+    z = jr.normal(jr.key(1), (depth, 1, 3))
+    got = theory.hessian_blocks(network, free_input=free)
+    assert relative(got.dense(), autodiff(network, z, x, y, mupc.Energy(), free)) < 1e-9
+    v = np.random.default_rng(0).standard_normal(got.size)
+    assert relative(got.product(v), got.dense() @ v) < 1e-12
+
+
+@pytest.mark.parametrize("activation", ["tanh", "relu", "gelu"])
+@pytest.mark.parametrize("skip", [0, 1, 2, 3])
+def test_nonlinear_hessian_is_autodiffs(activation, skip):
+    free, loss = skip in (1, 2), "cross-entropy" if skip in (0, 1) else "mse"
+    network, z, x, y = small(activation=activation, skip=skip, parameterisation="sp", use_bias=True, loss=loss)
+    assert np.min(np.abs(z)) > 1e-4, "off the kinks"
+    energy = mupc.Energy(loss, output_precision=0.7, activity_decay=0.3)
+    want = autodiff(network, z, x, y, energy, free)
+    assert relative(theory.activity_hessian(network, x, y, z, energy=energy, free_input=free), want) < 1e-9
+    flat = theory.activity_hessian(network, x[0], y[0], z[:, 0], energy=energy, free_input=free)
+    assert relative(flat, want) < 1e-9
+
+
+def test_nonlinear_hessian_of_an_independent_energy():
+    network, z, x, y = small(activation="tanh", skip=2, use_bias=True)
+    params = [(w, b) for w, b in _parameters(network)]
+
+    def value(flat):
+        static = {"activation": "tanh", "skip": 2, "loss": "mse", "free": False}
+        return total_energy(params, x, flat.reshape(z.shape), y, network.multipliers, 1.0, 0.0, **static)
+
+    want = jax.hessian(value)(z.ravel())
+    assert relative(theory.activity_hessian(network, x, y, z), want) < 1e-9
+
+
+def _parameters(network):
+    weights = [network.input.weight, *network.hidden.weight, network.readout.weight]
+    return zip(weights, [network.input.bias, *network.hidden.bias, network.readout.bias], strict=True)
+
+
+def test_linear_hessian_with_cross_entropy_depends_on_the_sample():
+    network, z, x, _ = small(activation="linear")
+    energy = mupc.Energy("cross-entropy")
+    want = autodiff(network, z, x, jnp.eye(2)[:1], energy, False)
+    assert relative(theory.activity_hessian(network, x, 0, z, energy=energy), want) < 1e-9
+    with pytest.raises(ValueError, match="activities missing"):
+        theory.activity_hessian(network, energy=energy)
+
+
+def test_float32_network_without_x64():
+    network, z, x, y = small(activation="tanh", parameterisation="sp")
+    single = jax.tree.map(lambda p: p.astype(jnp.float32), network)
+    want = theory.activity_hessian(jax.tree.map(lambda p: p.astype(jnp.float64), single), x, y, z)
+    z, x, y = (np.asarray(a) for a in (z, x, y))
+    with jax.enable_x64(False):
+        got = theory.activity_hessian(single, x, y, z)
+    assert got.dtype == np.float64
+    assert relative(got, want) < 1e-6
+
+
+@pytest.mark.parametrize("path", GOLDEN, ids=lambda path: path.stem)
+def test_golden_hessian(path):
+    want = dict(np.load(path))
+    config = json.loads(str(want["config"]))
+    names = ("in_size", "out_size", "width", "hidden_layers", "activation", "parameterisation", "skip")
+    network = mupc.Network(**{name: config[name] for name in names}, key=jr.key(0))
+    weights = [jnp.asarray(want[name]) for name in ("w_input", "w_hidden", "w_readout")]
+    network = eqx.tree_at(lambda n: [n.input.weight, n.hidden.weight, n.readout.weight], network, weights)
+    got = theory.activity_hessian(network, want["x"][:1], want["y"][:1], want["forward"][:, :1])
+    assert relative(got, want["hessian"]) < 1e-8
+    if config["activation"] == "linear":
+        assert relative(theory.activity_hessian(network), want["hessian"]) < 1e-8
+        assert theory.equilibrium_energy(network, want["x"], want["y"]) == pytest.approx(
+            float(want["equilibrium_energy"]), rel=1e-8
+        )
+        assert relative(theory.equilibrium(network, want["x"], want["y"]), want["solution"]) < 1e-8
+
+
+def deep(width, depth, parameterisation, skip, **options):
+    sizes = {"in_size": 5, "out_size": 3, "width": width, "hidden_layers": depth}
+    return mupc.Network(
+        **sizes, activation="linear", parameterisation=parameterisation, skip=skip, key=jr.key(depth), **options
+    )
+
+
+def agree(network, **options):
+    """Both methods, compared as far as float64 allows."""
+    dense = theory.condition_number(network, **options)
+    found = theory.condition_number(network, method="iterative", **options)
+    assert found.definite == dense.definite
+    assert found.largest == pytest.approx(dense.largest, rel=1e-6)
+    kappa = dense.condition_number
+    if kappa == float("inf"):
+        assert found.condition_number == kappa
+    else:
+        assert found.condition_number == pytest.approx(kappa, rel=max(1e-6, 1e-15 * kappa))
+    return dense
+
+
+@pytest.mark.parametrize("depth", [2, 16, 64])
+@pytest.mark.parametrize("parameterisation, skip", [("sp", 0), ("mupc", 1), ("orthogonal", 0), ("mupc", 0)])
+def test_iterative_condition_number_is_the_dense_one(parameterisation, skip, depth):
+    dense = agree(deep(16, depth, parameterisation, skip))
+    assert dense.definite == "positive definite"
+    assert 1 < dense.condition_number < 1e9
+    assert dense.smallest <= 1
+
+
+@pytest.mark.parametrize("parameterisation", ["sp", "mupc", "orthogonal"])
+@pytest.mark.parametrize("depth, skip", [(2, 1), (16, 1), (64, 1), (64, 0), (16, 3)])
+def test_wide_condition_numbers(parameterisation, depth, skip, request):
+    if not request.config.getoption("--zoo"):
+        pytest.skip("only with --zoo")
+    agree(deep(64, depth, parameterisation, skip))
+
+
+@pytest.mark.parametrize("skip", [2, 3, 5])
+def test_iterative_condition_number_with_long_skips(skip):
+    assert agree(deep(8, 12, "mupc", skip)).definite == "positive definite"
+
+
+def test_activity_decay_bounds_the_condition_number():
+    network = deep(8, 24, "sp", 1)
+    without = agree(network)
+    energy = mupc.Energy(activity_decay=0.5)
+    assert agree(network, energy=energy).smallest == pytest.approx(without.smallest + 0.5, rel=1e-9)
+
+
+def test_free_input():
+    """Theorem A.1: semidefinite with more inputs than outputs, definite with activity decay."""
+    network = deep(8, 6, "mupc", 1)
+    found = agree(network, free_input=True)
+    assert found.definite == "positive semidefinite"
+    assert found.condition_number == float("inf")
+    energy = mupc.Energy(activity_decay=0.1)
+    decayed = agree(network, free_input=True, energy=energy)
+    assert decayed.definite == "positive definite"
+    assert decayed.smallest == pytest.approx(0.1, rel=1e-9)
+
+
+@pytest.mark.parametrize("method", ["dense", "iterative"])
+def test_indefinite(method):
+    network, x, y = make(activation="tanh", hidden_layers=2, width=16, batch=1, parameterisation="sp")
+    z = 2 * jr.normal(jr.key(3), (2, 1, 16))
+    found = theory.condition_number(network, x, 20 * y, z, method=method)
+    want = np.linalg.eigvalsh(autodiff(network, z, x, 20 * y, mupc.Energy(), False))
+    assert want[0] < -0.01
+    assert found.definite == "indefinite"
+    assert np.isnan(found.condition_number)
+    assert found.smallest == pytest.approx(want[0], rel=1e-6)
+    assert found.largest == pytest.approx(want[-1], rel=1e-6)
+
+
+def test_names_of_definiteness():
+    names = [
+        theory.Condition(largest, smallest, 4).definite for smallest, largest in [(1.0, 2.0), (0.0, 1.0), (-1.0, 1.0)]
+    ]
+    assert names == ["positive definite", "positive semidefinite", "indefinite"]
+    assert theory.Condition(-1.0, -2.0, 4).definite == "negative definite"
+    assert theory.Condition(0.0, -2.0, 4).definite == "negative semidefinite"
+
+
+@pytest.mark.parametrize("skip", [0, 1, 3])
+@pytest.mark.parametrize("parameterisation", ["sp", "mupc"])
+def test_equilibrated_energy(parameterisation, skip):
+    network, x, y = make(
+        activation="linear", skip=skip, parameterisation=parameterisation, use_bias=True, hidden_layers=6
+    )
+    for energy in (None, mupc.Energy(output_precision=0.3)):
+        z = theory.equilibrium(network, x, y, energy=energy)
+        want = float(mupc.energy(network, z, x, y, energy=energy))
+        assert theory.equilibrium_energy(network, x, y, energy=energy) == pytest.approx(want, rel=1e-9)
+        weight = 1.0 if energy is None else 0.3
+        loss = weight * float(jnp.mean(jnp.sum((y - network(x)) ** 2, axis=1))) / 2
+        ratio = theory.loss_energy_ratio(network, x, y, energy=energy)
+        assert ratio == pytest.approx(loss / want, rel=1e-9)
+        assert ratio > 1
+        logdet = np.linalg.slogdet(theory.activity_hessian(network, energy=energy))
+        assert logdet[0] == 1
+        assert logdet[1] == pytest.approx(
+            np.linalg.slogdet(weight * theory.rescaling(network, energy=energy))[1], rel=1e-8
+        )
+
+
+def test_equilibrium_is_the_oracles():
+    network, x, y = make(activation="linear", hidden_layers=6)
+    assert relative(theory.equilibrium(network, x, y), Oracle.of(network, x, y).equilibrium()) < 1e-9
+    assert relative(theory.activity_hessian(network), Oracle.of(network, x, y).hessian()) < 1e-9
+
+
+def test_rescaling_of_a_plain_and_a_residual_network_is_the_papers():
+    for skip in (0, 1):
+        network, _, _ = make(activation="linear", hidden_layers=4, skip=skip, parameterisation="sp")
+        _, a, last = network.multipliers
+        product = last * np.asarray(network.readout.weight)
+        want = np.eye(3) + product @ product.T
+        for weight in reversed(np.asarray(network.hidden.weight)):
+            product = product @ (skip * np.eye(6) + a * weight)
+            want = want + product @ product.T
+        assert relative(theory.rescaling(network), want) < 1e-12
+
+
+def test_ratio_goes_to_one_with_width():
+    """Theorem 1."""
+    x, y = jr.normal(jr.key(1), (8, 5)), jr.normal(jr.key(2), (8, 3))
+    ratios = [theory.loss_energy_ratio(deep(width, 4, "mupc", 1), x, y) for width in (8, 64, 512)]
+    assert ratios[0] > ratios[1] > ratios[2] > 1
+    assert ratios[2] < 1.05
+
+
+def test_bad_input():
+    network, z, x, y = small(activation="tanh")
+    linear, _, _, _ = small(activation="linear")
+    with pytest.raises(ValueError, match="activities missing: the Hessian of activation 'tanh'"):
+        theory.hessian_blocks(network, x, y)
+    with pytest.raises(ValueError, match="y missing"):
+        theory.hessian_blocks(network, x, None, z)
+    with pytest.raises(ValueError, match=r"activities must have shape \(5, 1, 4\), got \(4, 1, 4\)"):
+        theory.hessian_blocks(network, x, y, z[1:])
+    with pytest.raises(ValueError, match=r"activities must have shape \(5, 1, 4\)"):
+        theory.condition_number(linear, activities=z[1:])
+    with pytest.raises(ValueError, match="x must be one sample, got 2"):
+        theory.hessian_blocks(network, jnp.ones((2, 3)), y, z)
+    with pytest.raises(ValueError, match="y must have shape"):
+        theory.hessian_blocks(network, x, jnp.ones((2, 2)), z)
+    with pytest.raises(ValueError, match="the activity Hessian is not finite"):
+        theory.hessian_blocks(network, x, y, z * jnp.nan)
+    with pytest.raises(ValueError, match="method 'itertive' is not known. Did you mean 'iterative'"):
+        theory.condition_number(linear, method="itertive")
+    with pytest.raises(TypeError, match="must be a mupc.Network"):
+        theory.hessian_blocks(linear.hidden)
+    broken = eqx.tree_at(lambda n: n.hidden.weight, linear, linear.hidden.weight.at[0, 0, 0].set(jnp.nan))
+    for function in (theory.hessian_blocks, theory.condition_number, theory.rescaling):
+        with pytest.raises(ValueError, match="NaN or infinite weights"):
+            function(broken)
+    for function in (theory.equilibrium, theory.equilibrium_energy, theory.loss_energy_ratio):
+        with pytest.raises(ValueError, match="linear networks only, got activation 'tanh'"):
+            function(network, x, y)
+        with pytest.raises(ValueError, match='the loss "mse" only'):
+            function(linear, x, y, energy=mupc.Energy("cross-entropy"))
+    with pytest.raises(ValueError, match="without activity decay, got activity_decay=0.1"):
+        theory.rescaling(linear, energy=mupc.Energy(activity_decay=0.1))
