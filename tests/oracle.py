@@ -97,18 +97,42 @@ class Oracle:
             z = z + update(self.gradient(z), state)
         return z
 
+    def follow(self, e):
+        """The activities whose errors are e, layer after layer."""
+        phi = SLOPES[self.activation][0]
+        z = [self.multipliers[0] * self.x @ self.weights[0].T + e[0]]
+        for layer in range(1, self.depth):
+            predicted = self.multipliers[1] * phi(z[-1]) @ self.weights[layer].T
+            z.append(predicted + self._skipped(z, layer) + e[layer])
+        return np.stack(z)
+
+    def error_gradient(self, e, z):
+        """Of the energy in the errors: what the activities pull on, carried back to them through the layers above."""
+        slope = SLOPES[self.activation][1]
+        pull = self.decay * z
+        rest = self.y - self.multipliers[2] * SLOPES[self.activation][0](z[-1]) @ self.weights[-1].T
+        pull[-1] = pull[-1] - slope(z[-1]) * (self.multipliers[2] * self.precision * rest @ self.weights[-1])
+        for layer in range(self.depth - 1, 0, -1):
+            pull[layer - 1] += slope(z[layer - 1]) * (self.multipliers[1] * pull[layer] @ self.weights[layer])
+            if self.skip and layer >= self.skip:
+                pull[layer - self.skip] += pull[layer]
+        return e + pull
+
     def minimum(self):
-        """The activities that a long L-BFGS run finds from the forward pass, sample by sample."""
-        start, found = self.forward(), []
-        options = {"maxiter": 20000, "maxfun": 40000, "ftol": 1e-15, "gtol": 1e-11, "maxcor": 30}
+        """The activities that a long L-BFGS run finds from the forward pass, sample by sample. It runs over the errors,
+        in which thousands of iterations are enough at any depth."""
+        found = []
+        options = {"maxiter": 5000, "maxfun": 10000, "ftol": 1e-16, "gtol": 1e-12, "maxcor": 30}
         for sample in range(len(self.x)):
             one = dataclasses.replace(self, x=self.x[[sample]], y=self.y[[sample]])
+            shape = (self.depth, 1, self.weights[0].shape[0])
 
-            def value(flat, one=one):
-                z = flat.reshape(self.depth, 1, -1)
-                return one.energies(z)[0], one.gradient(z).ravel()
+            def value(flat, one=one, shape=shape):
+                e = flat.reshape(shape)
+                z = one.follow(e)
+                return one.energies(z)[0], one.error_gradient(e, z).ravel()
 
-            first = start[:, sample].ravel()
+            first = np.zeros(np.prod(shape))
             result = scipy.optimize.minimize(value, first, jac=True, method="L-BFGS-B", options=options)
-            found.append(result.x.reshape(self.depth, -1))
-        return np.stack(found, axis=1)
+            found.append(one.follow(result.x.reshape(shape)))
+        return np.concatenate(found, axis=1)

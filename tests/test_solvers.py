@@ -95,6 +95,13 @@ def test_the_oracle_agrees_with_autodiff():
     value, slope = jax.value_and_grad(lambda z: 3 * mupc.energy(network, z, x, y, energy=options))(z)
     np.testing.assert_allclose(np.sum(oracle.energies(z)), value, rtol=1e-12)
     np.testing.assert_allclose(oracle.gradient(np.asarray(z)), slope, atol=1e-12)
+    e = oracle.errors(np.asarray(z))[0]
+    np.testing.assert_allclose(oracle.follow(e), z, atol=1e-12)
+    away = 1e-6 * np.asarray(jr.normal(jr.key(5), e.shape))
+    ahead, behind = (np.sum(oracle.energies(oracle.follow(e + sign * away))) for sign in (1, -1))
+    np.testing.assert_allclose(
+        np.sum(away * oracle.error_gradient(e, oracle.follow(e))), (ahead - behind) / 2, rtol=1e-6
+    )
 
 
 def test_stepping_solvers_equal_plain_steps(stepping, activation, parameterisation, skip, depth):
@@ -272,6 +279,20 @@ def test_error_space_stops_by_energy_on_the_kinks_of_relu():
     assert int(solution.steps) < 50
     stopped = mupc.infer(network, x, y, mupc.ErrorSpace(steps=1, tol=1e-6))
     assert "step limit" in mupc.RESULTS[stopped.result]
+
+
+@pytest.mark.parametrize("activation", ["tanh", "relu"])
+def test_error_space_converges_on_trained_networks(activation):
+    digits = mupc.data.load("digits")
+    network = mupc.Network(digits.in_size, digits.out_size, 16, 6, activation=activation, key=jr.key(0))
+    energy = mupc.Energy(output_precision=0.1)
+    trained = mupc.fit(network, digits, mupc.ErrorSpace(), energy=energy, epochs=1, weight_lr=0.03).network
+    x, y = digits.x_train[:3], digits.y_train[:3]
+    solution = mupc.infer(trained, x, y, mupc.ErrorSpace(steps=30, tol=1e-3), energy=energy)
+    assert "limit" not in mupc.RESULTS[solution.result]
+    oracle = Oracle.of(trained, x, y, precision=0.1)
+    first, best = (oracle.energies(z).mean() for z in (oracle.forward(), oracle.minimum()))
+    assert first - float(solution.energy) >= 0.98 * (first - best)
 
 
 @pytest.mark.parametrize("precision", ["float32", "bf16"])

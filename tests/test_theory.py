@@ -1,6 +1,7 @@
 """Closed-form Hessians against autodiff and the reference implementation, condition numbers against dense eigenvalues,
 and the equilibrated energy against the energy at the exact solution."""
 
+import functools
 import itertools
 import json
 from pathlib import Path
@@ -12,33 +13,34 @@ import jax.random as jr
 import numpy as np
 import pytest
 from oracle import Oracle
-from reference import make, relative, total_energy
+from reference import make, parameters, relative, total_energy
 
 import mupc
 from mupc import theory
 
 GOLDEN = sorted((Path(__file__).parent / "golden").glob("*.npz"))
+QUICK = {("tanh", 0), ("relu", 1), ("gelu", 2), ("tanh", 3)}
 PARAMETERISATIONS = ["sp", "mupc", "ntp", "orthogonal"]
 
 
-@pytest.fixture(autouse=True)
-def operation_by_operation():
-    """Small arrays and many networks: compiling each of them would take most of the time."""
-    with jax.disable_jit():
-        yield
-
-
-def autodiff(network, activities, x, y, energy, free_input):
-    """The Hessian of `mupc.energy` of one sample, z₀ first where it is free."""
-    start = network.in_size if free_input else 0
+@functools.partial(jax.jit, static_argnames=("activation", "skip", "loss", "free"))
+def _autodiff(params, x, z, y, a, lam, decay, *, free, **static):
+    start = x.size if free else 0
 
     def value(flat):
-        inputs = flat[None, :start] if free_input else x
-        z = flat[start:].reshape(activities.shape)
-        return mupc.energy(network, z, inputs, y, energy=energy, free_input=free_input)
+        z0 = flat[None, :start] if free else x
+        return total_energy(params, z0, flat[start:].reshape(z.shape), y, a, lam, decay, free=free, **static)
 
-    flat = jnp.concatenate([x.ravel(), activities.ravel()]) if free_input else activities.ravel()
-    return jax.hessian(value)(flat)
+    return jax.hessian(value)(jnp.concatenate([x.ravel(), z.ravel()]) if free else z.ravel())
+
+
+def autodiff(network, z, x, y, energy=None, free=False):
+    """The Hessian of the independent energy of one sample, z₀ first where it is free. Numbers are traced, so that
+    networks of the same form share one compiled function."""
+    energy = mupc.Energy() if energy is None else energy
+    form = {"activation": network.activation.name, "skip": network.skip, "loss": energy.loss, "free": free}
+    numbers = (np.array(network.multipliers), energy.output_precision, energy.activity_decay)
+    return _autodiff(parameters(network), x, z, y, *(jnp.asarray(n) for n in numbers), **form)
 
 
 def small(**options):
@@ -61,21 +63,38 @@ def test_linear_hessian_is_autodiffs(parameterisation, skip):
             assert got.dtype == np.float64
 
 
-@pytest.mark.parametrize(
-    "depth, skip, free", [(1, 0, False), (1, 1, True), (2, 1, False), (3, 2, True), (4, 3, False), (7, 4, True)]
-)
-def test_shallow_and_skipping_hessians(depth, skip, free):
+@pytest.mark.parametrize("depth, skip", [(1, 0), (2, 1), (4, 3), (9, 4)])
+def test_shallow_and_skipping_hessians(depth, skip):
     network, x, y = make(hidden_layers=depth, skip=skip, activation="linear", width=3, batch=1, parameterisation="sp")
-    z = jr.normal(jr.key(1), (depth, 1, 3))
-    got = theory.hessian_blocks(network, free_input=free)
-    assert relative(got.dense(), autodiff(network, z, x, y, mupc.Energy(), free)) < 1e-9
-    v = np.random.default_rng(0).standard_normal(got.size)
-    assert relative(got.product(v), got.dense() @ v) < 1e-12
+    for free in (False, True):
+        got = theory.hessian_blocks(network, free_input=free)
+        dense = got.dense()
+        assert relative(dense[got.in_size :, got.in_size :], Oracle.of(network, x, y).hessian()) < 1e-9
+        assert np.array_equal(dense, dense.T)
+        v = np.random.default_rng(0).standard_normal(got.size)
+        assert relative(got.product(v), dense @ v) < 1e-12
+
+
+@pytest.mark.parametrize("activation, skip, free", [("linear", 1, True), ("tanh", 2, False)])
+def test_hessian_of_mupc_energy(activation, skip, free):
+    network, z, x, y = small(activation=activation, skip=skip, use_bias=True)
+    energy = mupc.Energy(activity_decay=0.2, output_precision=0.7, weight_decay=0.1)
+    start = 3 if free else 0
+
+    def value(flat):
+        inputs = flat[None, :start] if free else x
+        return mupc.energy(network, flat[start:].reshape(z.shape), inputs, y, energy=energy, free_input=free)
+
+    flat = jnp.concatenate([x.ravel(), z.ravel()]) if free else z.ravel()
+    got = theory.activity_hessian(network, x, y, z, energy=energy, free_input=free)
+    assert relative(got, jax.jit(jax.hessian(value))(flat)) < 1e-9
 
 
 @pytest.mark.parametrize("activation", ["tanh", "relu", "gelu"])
 @pytest.mark.parametrize("skip", [0, 1, 2, 3])
-def test_nonlinear_hessian_is_autodiffs(activation, skip):
+def test_nonlinear_hessian_is_autodiffs(activation, skip, request):
+    if (activation, skip) not in QUICK and not request.config.getoption("--zoo"):
+        pytest.skip("only with --zoo")
     free, loss = skip in (1, 2), "cross-entropy" if skip in (0, 1) else "mse"
     network, z, x, y = small(activation=activation, skip=skip, parameterisation="sp", use_bias=True, loss=loss)
     assert np.min(np.abs(z)) > 1e-4, "off the kinks"
@@ -86,27 +105,10 @@ def test_nonlinear_hessian_is_autodiffs(activation, skip):
     assert relative(flat, want) < 1e-9
 
 
-def test_nonlinear_hessian_of_an_independent_energy():
-    network, z, x, y = small(activation="tanh", skip=2, use_bias=True)
-    params = [(w, b) for w, b in _parameters(network)]
-
-    def value(flat):
-        static = {"activation": "tanh", "skip": 2, "loss": "mse", "free": False}
-        return total_energy(params, x, flat.reshape(z.shape), y, network.multipliers, 1.0, 0.0, **static)
-
-    want = jax.hessian(value)(z.ravel())
-    assert relative(theory.activity_hessian(network, x, y, z), want) < 1e-9
-
-
-def _parameters(network):
-    weights = [network.input.weight, *network.hidden.weight, network.readout.weight]
-    return zip(weights, [network.input.bias, *network.hidden.bias, network.readout.bias], strict=True)
-
-
 def test_linear_hessian_with_cross_entropy_depends_on_the_sample():
     network, z, x, _ = small(activation="linear")
     energy = mupc.Energy("cross-entropy")
-    want = autodiff(network, z, x, jnp.eye(2)[:1], energy, False)
+    want = autodiff(network, z, x, jnp.eye(2)[:1], energy)
     assert relative(theory.activity_hessian(network, x, 0, z, energy=energy), want) < 1e-9
     with pytest.raises(ValueError, match="activities missing"):
         theory.activity_hessian(network, energy=energy)
@@ -138,6 +140,7 @@ def test_golden_hessian(path):
         assert theory.equilibrium_energy(network, want["x"], want["y"]) == pytest.approx(
             float(want["equilibrium_energy"]), rel=1e-8
         )
+    if path.stem == "linear-mupc-skip":
         assert relative(theory.equilibrium(network, want["x"], want["y"]), want["solution"]) < 1e-8
 
 
@@ -179,7 +182,7 @@ def test_wide_condition_numbers(parameterisation, depth, skip, request):
     agree(deep(64, depth, parameterisation, skip))
 
 
-@pytest.mark.parametrize("skip", [2, 3, 5])
+@pytest.mark.parametrize("skip", [2, 5])
 def test_iterative_condition_number_with_long_skips(skip):
     assert agree(deep(8, 12, "mupc", skip)).definite == "positive definite"
 
@@ -208,7 +211,7 @@ def test_indefinite(method):
     network, x, y = make(activation="tanh", hidden_layers=2, width=16, batch=1, parameterisation="sp")
     z = 2 * jr.normal(jr.key(3), (2, 1, 16))
     found = theory.condition_number(network, x, 20 * y, z, method=method)
-    want = np.linalg.eigvalsh(autodiff(network, z, x, 20 * y, mupc.Energy(), False))
+    want = np.linalg.eigvalsh(autodiff(network, z, x, 20 * y))
     assert want[0] < -0.01
     assert found.definite == "indefinite"
     assert np.isnan(found.condition_number)
@@ -225,17 +228,18 @@ def test_names_of_definiteness():
     assert theory.Condition(0.0, -2.0, 4).definite == "negative semidefinite"
 
 
-@pytest.mark.parametrize("skip", [0, 1, 3])
-@pytest.mark.parametrize("parameterisation", ["sp", "mupc"])
+@pytest.mark.parametrize("parameterisation, skip", [("sp", 0), ("mupc", 1), ("sp", 3)])
 def test_equilibrated_energy(parameterisation, skip):
     network, x, y = make(
-        activation="linear", skip=skip, parameterisation=parameterisation, use_bias=True, hidden_layers=6
+        activation="linear", skip=skip, parameterisation=parameterisation, use_bias=skip > 0, hidden_layers=6
     )
-    for energy in (None, mupc.Energy(output_precision=0.3)):
+    for weight in (1.0, 0.3):
+        energy = mupc.Energy(output_precision=jnp.array(weight))
         z = theory.equilibrium(network, x, y, energy=energy)
+        if skip == 0:
+            assert relative(z, Oracle.of(network, x, y, precision=weight).equilibrium()) < 1e-9
         want = float(mupc.energy(network, z, x, y, energy=energy))
         assert theory.equilibrium_energy(network, x, y, energy=energy) == pytest.approx(want, rel=1e-9)
-        weight = 1.0 if energy is None else 0.3
         loss = weight * float(jnp.mean(jnp.sum((y - network(x)) ** 2, axis=1))) / 2
         ratio = theory.loss_energy_ratio(network, x, y, energy=energy)
         assert ratio == pytest.approx(loss / want, rel=1e-9)
@@ -245,12 +249,6 @@ def test_equilibrated_energy(parameterisation, skip):
         assert logdet[1] == pytest.approx(
             np.linalg.slogdet(weight * theory.rescaling(network, energy=energy))[1], rel=1e-8
         )
-
-
-def test_equilibrium_is_the_oracles():
-    network, x, y = make(activation="linear", hidden_layers=6)
-    assert relative(theory.equilibrium(network, x, y), Oracle.of(network, x, y).equilibrium()) < 1e-9
-    assert relative(theory.activity_hessian(network), Oracle.of(network, x, y).hessian()) < 1e-9
 
 
 def test_rescaling_of_a_plain_and_a_residual_network_is_the_papers():
@@ -268,9 +266,9 @@ def test_rescaling_of_a_plain_and_a_residual_network_is_the_papers():
 def test_ratio_goes_to_one_with_width():
     """Theorem 1."""
     x, y = jr.normal(jr.key(1), (8, 5)), jr.normal(jr.key(2), (8, 3))
-    ratios = [theory.loss_energy_ratio(deep(width, 4, "mupc", 1), x, y) for width in (8, 64, 512)]
-    assert ratios[0] > ratios[1] > ratios[2] > 1
-    assert ratios[2] < 1.05
+    ratios = [theory.loss_energy_ratio(deep(width, 4, "mupc", 1), x, y) for width in (8, 256)]
+    assert ratios[0] > ratios[1] > 1
+    assert ratios[1] < 1.05
 
 
 def test_bad_input():
