@@ -187,9 +187,12 @@ def test_every_option_of_the_energy(solver, option):
     assert left <= 1e-4 * float(first.gradient_norm) * np.sqrt(3)
 
 
+@pytest.mark.parametrize("width", [64, 128])
 @pytest.mark.parametrize("depth", [8, 32, 128, 512])
-def test_error_space_solves_linear_networks_at_once(depth):
-    network = mupc.Network(20, 10, 64, depth, activation="linear", key=jr.key(0))
+def test_error_space_solves_linear_networks_at_once(width, depth, request):
+    if width == 128 and not request.config.getoption("zoo"):
+        pytest.skip("as width 64, but slower: make zoo")
+    network = mupc.Network(20, 10, width, depth, activation="linear", key=jr.key(0))
     x, y = jr.normal(jr.key(1), (3, 20)), jr.normal(jr.key(2), (3, 10))
     solution = mupc.infer(network, x, y, mupc.ErrorSpace(steps=1, cg_steps=None))
     oracle = Oracle.of(network, x, y)
@@ -306,6 +309,20 @@ def test_error_space_in_lower_precision(precision):
         return mupc.weight_gradients(network, solution, x, energy=energy).hidden.weight
 
     close(gradients(precision), np.asarray(gradients("float64")), {"float32": 1e-5, "bf16": 3e-2}[precision])
+
+
+@pytest.mark.parametrize("precision", ["float32", "bf16"])
+@pytest.mark.parametrize("solver", CONVERGING)
+def test_every_solver_in_every_precision(solver, precision):
+    """The same energy as in float64, to what the format can tell."""
+    network, x, y = make("linear" if solver == "exact-linear" else "tanh", "mupc", 1, 4)
+    loose = {"auto": mupc.GradientDescent("auto", tol=1e-2), "ode": mupc.ODE(tol=3e-2, t1=300.0)}
+    chosen = loose.get(solver, CONVERGING[solver]() if solver == "exact-linear" else mupc.ErrorSpace(steps=4))
+    solution = mupc.infer(network, x, y, chosen, precision=precision)
+    exact = mupc.infer(network, x, y, CONVERGING[solver]())
+    assert solution.precision == precision
+    first = float(mupc.infer(network, x, y, mupc.GradientDescent(1.0, 0)).energy)
+    assert abs(float(solution.energy) - float(exact.energy)) <= 2e-2 * (first - float(exact.energy))
 
 
 @pytest.mark.parametrize("parameterisation,skip", [("sp", 0), ("mupc", 1), ("mupc", 2)])
