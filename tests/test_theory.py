@@ -187,8 +187,15 @@ def test_iterative_condition_number_with_long_skips(skip):
     assert agree(deep(8, 12, "mupc", skip)).definite == "positive definite"
 
 
+def test_ill_conditioned():
+    """A residual network in the standard parameterisation: κ near 1e8, at 64 layers beyond what float64 can tell."""
+    network = deep(16, 24, "sp", 1)
+    assert 1e7 < agree(network).condition_number < 1e9, "where `agree` asks for 1e-6"
+    assert agree(deep(16, 64, "sp", 1)).definite == "positive semidefinite"
+
+
 def test_activity_decay_bounds_the_condition_number():
-    network = deep(8, 24, "sp", 1)
+    network = deep(16, 16, "sp", 1)
     without = agree(network)
     energy = mupc.Energy(activity_decay=0.5)
     assert agree(network, energy=energy).smallest == pytest.approx(without.smallest + 0.5, rel=1e-9)
@@ -220,12 +227,10 @@ def test_indefinite(method):
 
 
 def test_names_of_definiteness():
-    names = [
-        theory.Condition(largest, smallest, 4).definite for smallest, largest in [(1.0, 2.0), (0.0, 1.0), (-1.0, 1.0)]
-    ]
-    assert names == ["positive definite", "positive semidefinite", "indefinite"]
-    assert theory.Condition(-1.0, -2.0, 4).definite == "negative definite"
-    assert theory.Condition(0.0, -2.0, 4).definite == "negative semidefinite"
+    ends = [(1.0, 2.0), (0.0, 1.0), (-1.0, 1.0), (-2.0, 0.0), (-2.0, -1.0)]
+    names = [theory.Condition(largest, smallest, 4).definite for smallest, largest in ends]
+    kinds = ["positive definite", "positive semidefinite", "indefinite", "negative semidefinite", "negative definite"]
+    assert names == kinds
 
 
 @pytest.mark.parametrize("parameterisation, skip", [("sp", 0), ("mupc", 1), ("sp", 3)])
@@ -274,20 +279,19 @@ def test_ratio_goes_to_one_with_width():
 def test_bad_input():
     network, z, x, y = small(activation="tanh")
     linear, _, _, _ = small(activation="linear")
-    with pytest.raises(ValueError, match="activities missing: the Hessian of activation 'tanh'"):
-        theory.hessian_blocks(network, x, y)
-    with pytest.raises(ValueError, match="y missing"):
-        theory.hessian_blocks(network, x, None, z)
-    with pytest.raises(ValueError, match=r"activities must have shape \(5, 1, 4\), got \(4, 1, 4\)"):
-        theory.hessian_blocks(network, x, y, z[1:])
+    cases = [
+        ("activities missing: the Hessian of activation 'tanh'", (x, y)),
+        ("y missing", (x, None, z)),
+        (r"activities must have shape \(5, 1, 4\), got \(4, 1, 4\)", (x, y, z[1:])),
+        ("x must be one sample, got 2", (jnp.ones((2, 3)), y, z)),
+        ("y must have shape", (x, jnp.ones((2, 2)), z)),
+        ("the activity Hessian is not finite", (x, y, z * jnp.nan)),
+    ]
+    for match, given in cases:
+        with pytest.raises(ValueError, match=match):
+            theory.hessian_blocks(network, *given)
     with pytest.raises(ValueError, match=r"activities must have shape \(5, 1, 4\)"):
         theory.condition_number(linear, activities=z[1:])
-    with pytest.raises(ValueError, match="x must be one sample, got 2"):
-        theory.hessian_blocks(network, jnp.ones((2, 3)), y, z)
-    with pytest.raises(ValueError, match="y must have shape"):
-        theory.hessian_blocks(network, x, jnp.ones((2, 2)), z)
-    with pytest.raises(ValueError, match="the activity Hessian is not finite"):
-        theory.hessian_blocks(network, x, y, z * jnp.nan)
     with pytest.raises(ValueError, match="method 'itertive' is not known. Did you mean 'iterative'"):
         theory.condition_number(linear, method="itertive")
     with pytest.raises(TypeError, match="must be a mupc.Network"):

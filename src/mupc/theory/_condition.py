@@ -12,7 +12,7 @@ from .._energy import Energy
 from ._factor import Cholesky
 from ._hessian import HessianBlocks, hessian_blocks
 
-KRYLOV, TOL, TINY = 40, 1e-9, 16
+KRYLOV, TOL, TINY = 40, 1e-8, 16
 """Vectors that Lanczos keeps, its relative tolerance, and the size below which a dense method is quicker."""
 
 
@@ -79,7 +79,7 @@ def condition_number(
 
     network = mupc.Network(in_size=8, out_size=3, width=16, hidden_layers=4, activation="linear", key=jr.key(0))
     found = mupc.theory.condition_number(network, method="iterative")
-    found.condition_number, found.definite           # 30 or so, "positive definite"
+    found.condition_number, found.definite           # 88 or so, "positive definite"
     ```
     """
     ends = _check.lookup("method", method, METHODS)
@@ -118,9 +118,10 @@ def _positive(blocks: HessianBlocks, largest: float) -> tuple[float, Cholesky]:
 
     Shifts grow by a factor of 8, so that the smallest eigenvalue still stands out in the inverse.
     """
-    shift, following = 0.0, 1e-13 * max(abs(largest), 1.0)
-    while True:
+    first = 1e-13 * max(abs(largest), 1.0)
+    for shift in (0.0, *(first * 8.0**power for power in range(60))):
         try:
             return shift, Cholesky(blocks, shift)
         except np.linalg.LinAlgError:
-            shift, following = following, 8 * following
+            continue
+    raise ValueError(f"no shift makes the activity Hessian positive definite (largest eigenvalue {largest:g}).")
