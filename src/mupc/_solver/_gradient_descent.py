@@ -21,6 +21,10 @@ MARGIN = 1.05
 """The largest eigenvalue is found a little too small, and differs a little between batches."""
 
 
+PATIENCE = 4
+"""Times the number of steps that a quadratic energy would need: curvature changes on the way to the equilibrium."""
+
+
 class GradientDescent(AbstractSolver[Increments | None]):
     """z ← z − lr·∂F/∂z for every sample and layer at once, with momentum if asked for.
 
@@ -35,7 +39,7 @@ class GradientDescent(AbstractSolver[Increments | None]):
 
     With `lr="auto"` the step size, Nesterov's momentum and the number of steps come from the largest and smallest
     eigenvalue λ₁, λ₀ of the activity Hessian, estimated at the start: lr = 1/λ₁, momentum (√κ−1)/(√κ+1) with
-    κ = λ₁/λ₀, and about √κ·log(1/tol) steps. `tol` is then 1e-3 by default, `steps` an upper limit (10,000 by
+    κ = λ₁/λ₀, and up to 4·√κ·log(1/tol) steps. `tol` is then 1e-3 by default, `steps` an upper limit (10,000 by
     default), and `mupc.fit` estimates anew every `refresh` weight updates.
 
     **Example:**
@@ -137,7 +141,7 @@ class GradientDescent(AbstractSolver[Increments | None]):
         top = MARGIN * jnp.max(largest)
         root = jnp.sqrt(top / jnp.maximum(jnp.min(smallest), jnp.finfo(top.dtype).tiny))
         tol = AUTO_TOL if self.tol is None else self.tol
-        count = 2 * root * jnp.log(1 / jnp.asarray(tol)) + 2 * problem.depth
+        count = PATIENCE * root * jnp.log(1 / jnp.asarray(tol)) + 2 * problem.depth
         limit = jnp.minimum(jnp.nan_to_num(count, nan=0, posinf=self.steps), self.steps).astype(int)
         found = {"lr": 1 / top, "momentum": (root - 1) / (root + 1), "limit": limit}
         tuned: GradientDescent = object.__new__(type(self))
