@@ -72,6 +72,7 @@ class GradientDescent(AbstractSolver[Increments | None]):
         nesterov: bool = False,
         tol: Any = None,
         refresh: int = AUTO_REFRESH,
+        limit: Int[Array, ""] | None = None,
     ) -> None:
         auto = isinstance(lr, str)
         if auto and lr != AUTO:
@@ -91,7 +92,7 @@ class GradientDescent(AbstractSolver[Increments | None]):
         self.nesterov = nesterov or auto
         self.tol = AUTO_TOL if auto and tol is None else tol
         self.refresh = _check.integer("refresh", refresh, 1)
-        self.limit = None
+        self.limit = limit
         check_limits(self.steps, self.tol)
 
     @property
@@ -124,7 +125,7 @@ class GradientDescent(AbstractSolver[Increments | None]):
         return done | (progress.taken >= self.limit), where(done, result, RESULTS.not_converged)
 
     def check(self, network: Network, problem: Problem) -> None:
-        if self.lr == AUTO and problem.base_input is not None and not problem.energy.decays_activities:
+        if isinstance(self.lr, str) and problem.base_input is not None and not problem.energy.decays_activities:
             raise ValueError(
                 'lr="auto" needs a positive definite Hessian, and with a free z₀ it is only semidefinite. '
                 "Give lr a number, add activity decay, or use mupc.ErrorSpace."
@@ -143,8 +144,4 @@ class GradientDescent(AbstractSolver[Increments | None]):
         tol = AUTO_TOL if self.tol is None else self.tol
         count = PATIENCE * root * jnp.log(1 / jnp.asarray(tol)) + 2 * problem.depth
         limit = jnp.minimum(jnp.nan_to_num(count, nan=0, posinf=self.steps), self.steps).astype(int)
-        found = {"lr": 1 / top, "momentum": (root - 1) / (root + 1), "limit": limit}
-        tuned: GradientDescent = object.__new__(type(self))
-        for field in dataclasses.fields(self):
-            object.__setattr__(tuned, field.name, found.get(field.name, getattr(self, field.name)))
-        return tuned
+        return dataclasses.replace(self, lr=1 / top, momentum=(root - 1) / (root + 1), limit=limit)

@@ -1,4 +1,5 @@
-"""Closed forms of the theory: activity Hessians, their condition numbers, and the equilibrium of linear networks.
+"""Closed forms of the theory: activity Hessians, their condition numbers, and the equilibrium of linear networks;
+equilibrium propagation beside predictive coding, and the limiting spectra of random matrices.
 
 >>> import jax.random as jr, mupc
 >>> network = mupc.Network(in_size=8, out_size=3, width=16, hidden_layers=4, activation="linear", key=jr.key(0))
@@ -14,6 +15,13 @@ from ._equilibrium import equilibrium as equilibrium
 from ._equilibrium import equilibrium_energy as equilibrium_energy
 from ._equilibrium import loss_energy_ratio as loss_energy_ratio
 from ._equilibrium import rescaling as rescaling
+from ._equilibrium_propagation import ep_energy as ep_energy
+from ._equilibrium_propagation import ep_gradient as ep_gradient
+from ._equilibrium_propagation import ep_hessian as ep_hessian
+from ._equilibrium_propagation import ep_solution as ep_solution
 from ._hessian import HessianBlocks as HessianBlocks
 from ._hessian import activity_hessian as activity_hessian
 from ._hessian import hessian_blocks as hessian_blocks
+from ._laws import Law as Law
+from ._laws import marchenko_pastur as marchenko_pastur
+from ._laws import semicircle as semicircle
