@@ -15,14 +15,13 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
-from ._energy import returned, skipped
+from ._energy import returned
 from ._layer import AbstractMap
 from ._network import recurrence
 from ._problem import Errors, Hidden, Increments, Layer, Output, PerSample, Problem, dot
 
 UNROLL = 4
 """So many conjugate-gradient steps are compiled one by one; more run in a loop."""
-
 
 DAMPING = 0.01
 """Of a free z₀, in units of what an error of its own would cost."""
@@ -90,16 +89,10 @@ class Linearised(eqx.Module):
     def hessian(self, d: Increments) -> Increments:
         """The Gauss–Newton Hessian in the activities times d: AᵀA d and the curvature, for all layers at once."""
         first, hidden, _ = self.problem.multipliers
-        skip = self.problem.skip
-        change = self.slopes * d.hidden
-        below = jnp.zeros_like(d.hidden[:1])
-        if self.problem.input is not None and d.input is not None:
-            below = first * self.problem.input.linear(d.input)[None]
-        inner = hidden * self.problem.hidden.linear(change[:-1])
-        e = d.hidden - skipped(d.hidden, skip) - jnp.concatenate([below, inner])
+        e = self.problem.error_change(d, self.slopes * d.hidden)
         force = self.curvature(d)
         back = self.slopes[:-1] * (hidden * self.problem.hidden.transpose(e[1:]))
-        own = e - returned(e, skip) + jnp.concatenate([-back, force.top[None]])
+        own = e - returned(e, self.problem.skip) + jnp.concatenate([-back, force.top[None]])
         into = None if self.problem.input is None else -first * self.problem.input.transpose(e[0])
         product = Increments(own, into)
         return product if force.rest is None else jax.tree.map(jnp.add, product, force.rest)
@@ -117,11 +110,11 @@ class Linearised(eqx.Module):
         """(I + λ JᵀSJ + α A⁻ᵀA⁻¹)⁻¹·rhs for each sample, by conjugate gradients. A free z₀, which has no error of its
         own, is damped instead: the matrix would be singular otherwise.
 
-        Exactly `steps` of them, or with None as many as bring the residual below `tol` of its start. The last one
-        needs only the length of its step, which saves a pass down.
+        At most `steps` of them, or with None as many as bring the residual below `tol` of its start. The last of a
+        few needs only the length of its step, which saves a pass down.
         """
 
-        def advance(x: Increments, r: Increments, p: Increments, rr: PerSample) -> tuple:
+        def advance(x: Increments, p: Increments, rr: PerSample) -> tuple:
             d = self.roll(p)
             force = self.curvature(d)
             bend = jnp.sum(force.top * d.hidden[-1], axis=0) + (0.0 if force.rest is None else dot(force.rest, d))
@@ -135,12 +128,10 @@ class Linearised(eqx.Module):
             return r, _add(r, _ratio(following, rr), p), following
 
         x, first = jax.tree.map(jnp.zeros_like, rhs), dot(rhs, rhs)
-        if steps == 0:
-            return x
         if steps is not None and steps <= UNROLL:
             r, p, rr = rhs, rhs, first
             for index in range(steps):
-                x, length, force = advance(x, r, p, rr)
+                x, length, force = advance(x, p, rr)
                 if index + 1 < steps:
                     r, p, rr = turn(r, p, rr, length, force)
             return x
@@ -152,7 +143,7 @@ class Linearised(eqx.Module):
 
         def body(carry: tuple) -> tuple:
             x, r, p, rr, count = carry
-            x, length, force = advance(x, r, p, rr)
+            x, length, force = advance(x, p, rr)
             return x, *turn(r, p, rr, length, force), count + 1
 
         count: Int[Array, ""] = jnp.zeros((), int)

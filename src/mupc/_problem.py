@@ -72,16 +72,20 @@ class Problem(eqx.Module):
 
     def errors(self, delta: Increments) -> Errors:
         """e and the output at z⁰ + δ."""
-        first, hidden, last = self.multipliers
         change = self.activation.difference(self.base, delta.hidden)
+        e = self.error_change(delta, change)
+        output = self.base_output + self.multipliers[2] * self.readout.linear(change[-1])
+        return Errors(e if self.base_errors is None else self.base_errors + e, output)
+
+    def error_change(self, delta: Increments, change: Hidden) -> Hidden:
+        """How the errors follow δ and the change of φ that comes with it, for all layers at once."""
+        first, hidden, _ = self.multipliers
         if self.input is None or delta.input is None:
             into_first = jnp.zeros_like(self.base[:1])
         else:
             into_first = first * self.input.linear(delta.input)[None]
         inner = hidden * self.hidden.linear(change[:-1])
-        e = delta.hidden - skipped(delta.hidden, self.skip) - jnp.concatenate([into_first, inner])
-        output = self.base_output + last * self.readout.linear(change[-1])
-        return Errors(e if self.base_errors is None else self.base_errors + e, output)
+        return delta.hidden - skipped(delta.hidden, self.skip) - jnp.concatenate([into_first, inner])
 
     def errors_at_start(self) -> Errors:
         """`errors` at δ = 0, which need no products."""

@@ -8,7 +8,7 @@ from jaxtyping import Array, Bool, Int
 
 from .. import _check
 from .._linearised import linearise
-from .._problem import Errors, Increments, PerSample, Problem
+from .._problem import Errors, Increments, PerSample, Problem, dot
 from .._solution import RESULTS
 from .._types import Real, Scalar
 from ._base import AbstractSolver, Progress, check_limits
@@ -90,7 +90,7 @@ class ErrorSpace(AbstractSolver[_State]):
         slope = linear.error_gradient()
         eps = float(jnp.finfo(problem.base.dtype).eps)
         change = linear.solve(jax.tree.map(jnp.negative, slope), self.cg_steps, tol=eps)
-        promised = -sum(jax.tree.leaves(jax.tree.map(lambda a, b: _sum(a * b), slope, change))) / 2
+        promised = -dot(slope, change) / 2
         start = Increments(state.errors.hidden, delta.input)
 
         def attempt(length: PerSample) -> tuple[Increments, Errors, PerSample, Bool[Array, " batch"]]:
@@ -122,7 +122,3 @@ class ErrorSpace(AbstractSolver[_State]):
         settled = state.before - now <= (0.0 if limit is None else limit) * (state.first - now)
         where: Any = RESULTS.where
         return converged | settled, where(converged, result, RESULTS.settled)
-
-
-def _sum(values: Array) -> PerSample:
-    return jnp.sum(values, axis=tuple(range(values.ndim - 1)))
