@@ -13,7 +13,7 @@ import jax.random as jr
 import numpy as np
 import pytest
 from oracle import Oracle
-from reference import make, parameters, relative, total_energy
+from reference import layer_terms, make, parameters, relative, total_energy
 
 import mupc
 from mupc import theory
@@ -211,6 +211,86 @@ def test_free_input():
     decayed = agree(network, free_input=True, energy=energy)
     assert decayed.definite == "positive definite"
     assert decayed.smallest == pytest.approx(0.1, rel=1e-9)
+
+
+@functools.partial(jax.jit, static_argnames="skip")
+def _open_hessian(params, x, z, y, a, precisions, decay, *, skip):
+    """The Hessian over (z₀, z, z_L) of a linear network's energy with both ends open: ½p₀‖x − z₀‖², the hidden layers,
+    ½p_L‖z_L − a_LW_Lz_H‖² and ½p_y‖y − z_L‖². That with an end clamped is the same without its rows and columns."""
+    first, inner = x.size, z.size
+
+    def value(flat):
+        z0, zs, top = flat[None, :first], flat[first : first + inner].reshape(z.shape), flat[None, first + inner :]
+        hidden = sum(layer_terms(params, z0, zs, top, a, lambda z: z, skip, "mse", precisions[1]))
+        ends = precisions[0] * jnp.sum((x - z0) ** 2) + precisions[2] * jnp.sum((y - top) ** 2)
+        return hidden + (ends + decay * jnp.sum(flat**2)) / 2
+
+    return jax.hessian(value)(jnp.concatenate([x.ravel(), z.ravel(), y.ravel()]))
+
+
+@pytest.mark.parametrize("skip", [0, 1, 2, 3])
+def test_ends_of_the_hessian(skip):
+    kinds = (None, "free", "dummy")
+    for bias, decay in itertools.product([False, True], [0.0, 0.3]):
+        network, z, x, y = small(activation="linear", parameterisation="ntp", skip=skip, use_bias=bias, seed=skip)
+        energy = mupc.Energy(activity_decay=decay, output_precision=0.7)
+        for source, target in itertools.product(kinds, kinds):
+            precisions = (float(source == "dummy"), 1.0 if target else 0.7, 0.7 * (target == "dummy"))
+            numbers = (jnp.array(network.multipliers), jnp.array(precisions), jnp.array(decay))
+            whole = _open_hessian(parameters(network), x, z, y, *numbers, skip=skip)
+            kept = slice(0 if source else 3, 25 if target else 23)
+            options = {f"{source}_input": True} if source else {}
+            options |= {f"{target}_output": True} if target else {}
+            blocks = theory.hessian_blocks(network, energy=energy, **options)
+            dense = blocks.dense()
+            assert relative(dense, whole[kept, kept]) < 1e-9
+            v = np.random.default_rng(0).standard_normal((blocks.size, 2))
+            assert relative(blocks.product(v), dense @ v) < 1e-12
+            assert relative(blocks.product(v[:, 0]), dense @ v[:, 0]) < 1e-12
+
+
+def test_dummy_latents_are_the_papers():
+    """§A.2.1: one more layer, whose own block is 2I at the output; at the input it is the identity more."""
+    network, z, x, y = small(activation="linear")
+    blocks = theory.hessian_blocks(network, dummy_input=True, dummy_output=True)
+    assert np.array_equal(blocks.output, 2 * np.eye(2))
+    w = network.multipliers[0] * np.asarray(network.input.weight)
+    assert relative(blocks.input, np.eye(3) + w.T @ w) < 1e-12
+    free = theory.hessian_blocks(network, free_output=True)
+    assert np.array_equal(free.output, np.eye(2))
+    assert relative(free.exit, -network.multipliers[2] * np.asarray(network.readout.weight)) < 1e-12
+
+    network, z, x, y = small(activation="tanh", skip=2)
+    free = theory.activity_hessian(network, x, y, z, free_input=True)
+    dummy = theory.activity_hessian(network, x, y, z, dummy_input=True)
+    assert relative(dummy - free, np.diag(np.arange(23) < 3)) < 1e-12
+
+
+@pytest.mark.parametrize("depth, skip", [(1, 0), (7, 1), (7, 3)])
+@pytest.mark.parametrize("decay", [0.0, 0.3])
+def test_iterative_condition_number_with_ends(depth, skip, decay):
+    network = deep(8, depth, "mupc", skip)
+    energy = mupc.Energy(activity_decay=decay, output_precision=0.7)
+    for source, target in itertools.product(["free_input", "dummy_input"], ["free_output", "dummy_output"]):
+        found = agree(network, energy=energy, **{source: True, target: True})
+        assert found.size == 5 + 8 * depth + 3
+        definite = decay > 0 or source == "dummy_input"
+        assert found.definite == ("positive definite" if definite else "positive semidefinite")
+
+
+def test_bad_ends():
+    network, z, x, y = small(activation="tanh")
+    linear, _, _, _ = small(activation="linear")
+    for end in ("input", "output"):
+        with pytest.raises(ValueError, match=f"free_{end} and dummy_{end} exclude each other"):
+            theory.activity_hessian(linear, **{f"free_{end}": True, f"dummy_{end}": True})
+    for end in ("free_output", "dummy_output"):
+        with pytest.raises(ValueError, match="a free or dummy output is for linear networks .* got activation 'tanh'"):
+            theory.condition_number(network, x, y, z, **{end: True})
+        with pytest.raises(ValueError, match="with loss 'cross-entropy'"):
+            theory.hessian_blocks(linear, x, 0, z, energy=mupc.Energy("cross-entropy"), **{end: True})
+    with pytest.raises(TypeError, match="free_inptu"):
+        theory.condition_number(linear, free_inptu=True)
 
 
 @pytest.mark.parametrize("method", ["dense", "iterative"])

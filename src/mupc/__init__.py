@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from ._learn import weight_gradients as weight_gradients
     from ._network import Network as Network
     from ._network import forward as forward
+    from ._saved import load as load
+    from ._saved import save as save
     from ._solution import RESULTS as RESULTS
     from ._solution import Solution as Solution
     from ._solver import ODE as ODE
@@ -31,6 +33,7 @@ if TYPE_CHECKING:
     from ._solver import Optax as Optax
     from ._train import FitResult as FitResult
     from ._train import fit as fit
+    from .diagnostics import Conditioning as Conditioning
     from .diagnostics import CreditReach as CreditReach
     from .diagnostics import credit_reach as credit_reach
 
@@ -50,6 +53,7 @@ _HOME = {
     "Network": "_network",
     "RESULTS": "_solution",
     "Solution": "_solution",
+    "Conditioning": "diagnostics",
     "CreditReach": "diagnostics",
     "FitResult": "_train",
     "backprop_gradients": "_learn",
@@ -59,6 +63,8 @@ _HOME = {
     "forward": "_network",
     "infer": "_infer",
     "layer_energies": "_energy",
+    "load": "_saved",
+    "save": "_saved",
     "weight_gradients": "_learn",
 }
 

@@ -32,7 +32,7 @@ def test_run_folder(train):
     run = train("--tensorboard", "--validation", "0.2")
     assert run.code == 0, run.err
     names = {path.name for path in run.folder.iterdir()}
-    assert names == {"config.json", "metrics.jsonl", "summary.json", "figures", "tensorboard"}
+    assert names == {"config.json", "metrics.jsonl", "summary.json", "figures", "tensorboard", "checkpoints"}
     for name in ("learning-curve.png", "credit-reach.png"):
         assert (run.folder / "figures" / name).read_bytes().startswith(b"\x89PNG")
     assert any((run.folder / "tensorboard").iterdir())

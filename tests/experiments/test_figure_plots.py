@@ -10,17 +10,52 @@ DRAWN_ELSEWHERE = ("inference_dynamics", "exact_inference")  # their own tests d
 SLUGS = [entry.slug for entry in ENTRIES.values() if entry.module and entry.module not in DRAWN_ELSEWHERE]
 
 
+def conditioning(cell):
+    kind = "indefinite" if cell.target == "normal" and cell.depth < 4 else "positive definite"
+    kind = "positive semidefinite" if cell.kind == "sp-skips" and cell.depth > 32 else kind
+    kappa = float(cell.depth) ** 1.9
+    found = {"largest": 6.0, "smallest": 6 / kappa, "definite": kind, "seconds": 0.1 * cell.depth}
+    return {**found, "condition_number": kappa if kind == "positive definite" else None}
+
+
+def landscape(cell):
+    axis = [4 * place / (cell.points - 1) - 2 for place in range(cell.points)]
+    return {"energies": [[x * x + 9 * y * y for x in axis] for y in axis], "curvatures": [2.0, 18.0]}
+
+
+FAMILIES = {
+    "automatic-steps": lambda c: {"condition_number": c.depth**2, "auto": 10 * c.depth, "plain": 4 * c.depth**2},
+    "forward-pass": lambda c: {"sizes": [1.1**n for n in range(1, c.layers)]},
+    "conditioning": conditioning,
+    "landscape-slices": landscape,
+    "spectra": lambda c: {"quantiles": [1 + n / 25 for n in range(101)], "size": 101},
+    "loss-energy-ratios": lambda c: {"ratio": 1 + c.depth / c.width},
+    "toy-landscape": lambda c: {
+        "condition_number": 9.0,
+        "solution": [0.5, 0.1],
+        "axis": [-1.0, 0.0, 1.0],
+        "energies": [[10.0, 9.0, 10.0], [1.0, 0.0, 1.0], [10.0, 9.0, 10.0]],
+        "path": [[0.9, 0.9], [0.5, -0.5], [0.1, 0.0]],
+        "path_length": 3.0,
+        "straight": 1.3,
+    },
+    "free-output": lambda c: {"solution_distance": 1e-12, "shown": [0, 1, 9], "distances": [1.0, 0.1, 0.01]},
+    "backprop-limit": lambda c: {"aspect": c.depth / c.width, "gradient_distance": c.depth / c.width},
+    "convexity": lambda c: {"smallest": 1 / c.scale, "ep_smallest": 1 - c.scale, "holds": True},
+}
+
+
 def numbers(cell, diverged):
     """Made-up results for a cell of any family."""
-    if cell.family == "automatic-steps":
-        return {"condition_number": cell.depth**2, "auto": 10 * cell.depth, "plain": 4 * cell.depth**2}
-    if hasattr(cell, "layers"):
-        return {"sizes": [1.1**n for n in range(1, cell.layers)]}
+    if cell.family in FAMILIES:
+        return FAMILIES[cell.family](cell)
     end = 3 if diverged else 5
     history = {
         "step": [300 * n for n in range(end)],
         "epoch": [n / 3 for n in range(end)],
         "test_accuracy": [0.1 + 0.2 * n + 0.01 * cell.seed for n in range(end)],
+        "train_loss": [None, *[0.5] * (end - 1)],
+        "energy": [None, *[0.25] * (end - 1)],
         "learning_layers": [cell.depth + 1] * end,
     }
     found = {"validation_accuracy": 0.5, "validation_loss": 0.1, "test_accuracy": 0.9, "diverged": diverged}

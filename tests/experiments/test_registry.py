@@ -37,6 +37,16 @@ BUILT = {
     "mupc-one-step-mnist",
     "mupc-one-step-fashion",
     "pc-analytic-infer",
+    "sp-cond-nums-init",
+    "des-trade-off",
+    "max-min-eigens",
+    "resnets-cond-nums-init",
+    "activity-decay",
+    "toy-ill-cond",
+    "mupc-loss-energy-ratios",
+    "sp-loss-energy-ratios",
+    "example-loss-energy-ratios",
+    *(f"{part}-eigens-{held}" for part in "doh" for held in "nh"),
 }
 
 

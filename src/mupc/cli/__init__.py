@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 COMMANDS = {
     "train": "train a network and write a run folder",
+    "hessian": "eigenvalues and condition numbers of activity Hessians",
     "reproduce": "reproduce a figure of the paper",
     "report": "gather reproduced figures into one report",
     "data": "list, fetch and check data sets",

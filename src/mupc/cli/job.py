@@ -16,6 +16,7 @@ from .. import data
 from .._energy import Energy
 from .._network import Network
 from .._optimiser import check
+from .._saved import save
 from .._solver import AbstractSolver
 from .._train import FitResult, fit, validate
 from ..data import Dataset
@@ -30,6 +31,8 @@ from .solvers import make_solver
 Record = dict[str, Any]
 Summary = dict[str, Any]
 EVALUATIONS = 10
+CHECKPOINT = Path("checkpoints", "network.safetensors")
+"""The last good network of a run, within its folder."""
 
 
 def train(config: TrainConfig, output: OutputFlags | None = None, console: Console | None = None) -> Summary:
@@ -40,9 +43,7 @@ def train(config: TrainConfig, output: OutputFlags | None = None, console: Conso
     """
     output = OutputFlags(quiet=True) if output is None else output
     console = Console() if console is None else console
-    dataset = data.load(config.data, data_dir=config.data_dir, verify=config.verify_data)
-    if config.validation:
-        dataset = dataset.with_validation(config.validation, config.seed)
+    dataset = load_data(config)
     with _number_format(config.precision):
         network, solver = build(config, dataset)
         folder = RunFolder(output.out, f"{Path(config.data).stem}-{config.method}")
@@ -66,6 +67,12 @@ def train(config: TrainConfig, output: OutputFlags | None = None, console: Conso
     folder.write("summary.json", summary)
     _conclude(config, summary, display)
     return summary
+
+
+def load_data(config: TrainConfig) -> Dataset:
+    """The data set of a configuration, with its validation split."""
+    dataset = data.load(config.data, data_dir=config.data_dir, verify=config.verify_data)
+    return dataset.with_validation(config.validation, config.seed) if config.validation else dataset
 
 
 def build(config: TrainConfig, dataset: Dataset) -> tuple[Network, AbstractSolver | None]:
@@ -109,6 +116,12 @@ def _run(
     check(config.optimiser, config.weight_lr, config.schedule)
     meter = None if solver is None else ReachMeter(config, solver, energy, dataset)
     records: list[Record] = []
+    latest = network
+
+    def regime(current: Network) -> str | None:
+        nonlocal latest
+        latest = current  # to have something to save after an interruption
+        return None if meter is None else meter.regime(current)
 
     def keep(record: Record) -> None:
         records.append(record)
@@ -137,7 +150,7 @@ def _run(
                 evaluate_every=_evaluate_every(config, len(dataset.train)),
                 augment=config.augment,
                 precision=config.precision,
-                metrics={} if meter is None else {"regime": meter.regime},
+                metrics={"regime": regime},
                 callbacks=[keep],
             )
         except KeyboardInterrupt:
@@ -145,6 +158,7 @@ def _run(
                 folder.discard()
                 raise
     seconds = time.perf_counter() - begin
+    save(folder.path / CHECKPOINT, latest if result is None else result.network)
     reach = strict(summarise(meter, records))
     _draw(records, reach, folder)
     return {

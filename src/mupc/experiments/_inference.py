@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Any, ClassVar
 
 from ._figure import Cell, Config, Context, Finished, Row
-from ._training import METHODS, PAPER_BATCH, _dataset
+from ._training import METHODS, PAPER_BATCH, load
 
 NOISE_STD = 0.5
 STARTS = ("forward", "random")
@@ -209,7 +209,7 @@ def run_wide(cell: WideCell, context: Context) -> Row:
     from .._network import Network
     from .._solver import ExactLinear
 
-    dataset = _dataset(cell.data, context.data_dir, cell.verify, 0.0)
+    dataset = load(cell.data, context.data_dir, cell.verify, 0.0)
     batch = dataset.train.take(np.random.default_rng(cell.seed).permutation(len(dataset.train))[:PAPER_BATCH])
     steps, method = checkpoints(cell.hidden_layers, cell.beyond), METHODS[cell.method]
     picked = [layer - 1 for layer in shown_layers(cell.hidden_layers)]

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from ._figure import Cell, Config, Context, Finished, Row
 
 if TYPE_CHECKING:
+    from .._network import Network
     from .._solver import AbstractSolver
     from ..data import Dataset
 
@@ -33,20 +34,30 @@ class Method:
     cg_steps: int | None = None
     exact: bool = False
     output_precision: float = 1.0
+    activity_decay: float = 0.0
+    skip: int = 1
 
 
 ERROR_SPACE = {f"error-space-{precision:g}": precision for precision in (1.0, 0.1, 0.03, 0.01)}
 """Methods that infer in error space, and their output precisions λ."""
+
+DECAYS = {f"sp-decay-{decay:g}": decay for decay in (0.0, 0.001, 0.01, 0.1, 1.0)}
+"""Methods of standard networks without skips, inferred exactly, and their activity decay α."""
 
 METHODS = {
     "mupc": Method("μPC"),
     "bp": Method("BP with Depth-μP", algorithm="bp"),
     "sp": Method("SP", "sp", "kaiming-uniform"),
     "sp-exact": Method("SP, exact inference", "sp", "kaiming-uniform", exact=True),
+    "mupc-exact": Method("μPC, exact inference", exact=True),
     "mupc-one-step": Method("μPC, one inference step", steps=1),
     **{
         name: Method(f"error space, λ = {precision:g}", cg_steps=2, output_precision=precision)
         for name, precision in ERROR_SPACE.items()
+    },
+    **{
+        name: Method(f"α = {decay:g}", "sp", "kaiming-uniform", exact=True, activity_decay=decay, skip=0)
+        for name, decay in DECAYS.items()
     },
 }
 
@@ -214,33 +225,21 @@ HISTORY = ("step", "epoch", "test_accuracy", "test_loss", "train_loss", "energy"
 def run_cell(cell: TrainingCell, context: Context) -> Row:
     """Trains one network. Accuracies and losses at the end are those of the last network that was finite."""
     import jax
-    import jax.random as jr
 
     from .._energy import Energy
-    from .._network import Network
     from .._train import fit
 
-    dataset = _dataset(cell.data, context.data_dir, cell.verify, cell.validation)
+    dataset = load(cell.data, context.data_dir, cell.verify, cell.validation)
     method = METHODS[cell.method]
     with jax.enable_x64(cell.precision == "float64"), warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)  # of divergence, which the result records
-        network = Network(
-            dataset.in_size,
-            dataset.out_size,
-            width=cell.width,
-            hidden_layers=cell.depth,
-            activation=cell.activation,
-            parameterisation=method.parameterisation,
-            init=method.init,
-            skip=1,
-            key=jr.key(cell.seed),
-        )
+        network = build(method, dataset, cell.activation, cell.width, cell.depth, cell.seed)
         result = fit(
             network,
             dataset,
             _solver(method, cell),
             method=method.algorithm,
-            energy=Energy(output_precision=method.output_precision),
+            energy=Energy(output_precision=method.output_precision, activity_decay=method.activity_decay),
             epochs=cell.epochs,
             weight_lr=cell.eta,
             seed=cell.seed,
@@ -281,8 +280,28 @@ def _solver(method: Method, cell: TrainingCell) -> AbstractSolver | None:
     return GradientDescent(lr=cell.beta / PAPER_BATCH, steps=cell.depth if method.steps is None else method.steps)
 
 
+def build(method: Method, dataset: Dataset, activation: str, width: int, depth: int, seed: int) -> Network:
+    """The network that a method trains, before training."""
+    import jax.random as jr
+
+    from .._network import Network
+
+    return Network(
+        dataset.in_size,
+        dataset.out_size,
+        width=width,
+        hidden_layers=depth,
+        activation=activation,
+        parameterisation=method.parameterisation,
+        init=method.init,
+        skip=method.skip,
+        key=jr.key(seed),
+    )
+
+
 @functools.lru_cache(maxsize=4)
-def _dataset(name: str, data_dir: str | None, verify: bool, validation: float) -> Dataset:
+def load(name: str, data_dir: str | None, verify: bool, validation: float) -> Dataset:
+    """A data set, kept for the cells that follow."""
     from .. import data
 
     dataset = data.load(name, data_dir=data_dir, verify=verify, download=False)

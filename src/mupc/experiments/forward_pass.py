@@ -80,11 +80,10 @@ def cells(config: ForwardConfig, finished: Finished) -> list[Cell]:
 
 def run_cell(cell: ForwardCell, context: Context) -> Row:
     """Mean |z| of every hidden layer, over a batch of standard normal inputs of the networks' width."""
-    import jax.numpy as jnp
     import jax.random as jr
-    import numpy as np
 
-    from .._network import Network, forward
+    from .._network import Network
+    from ..theory import forward_sizes
 
     kind = KINDS[cell.kind]
     network_key, input_key = jr.split(jr.key(cell.seed))
@@ -100,9 +99,7 @@ def run_cell(cell: ForwardCell, context: Context) -> Row:
     )
     scale = kind.scale if cell.activation in HOMOGENEOUS else 1.0
     x = scale * jr.normal(input_key, (cell.batch, cell.width))
-    activities, _ = forward(network, x, precision=cell.precision)
-    sizes = np.asarray(jnp.mean(jnp.abs(activities), axis=(1, 2)), np.float64) / scale
-    return {"sizes": sizes.tolist()}
+    return {"sizes": (forward_sizes(network, x, precision=cell.precision) / scale).tolist()}
 
 
 def size_at(table: Table, kind: str, activation: str, layers: int) -> float:

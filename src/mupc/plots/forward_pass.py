@@ -10,7 +10,6 @@ from . import style
 LABELS = {"sp": "SP, skips", "orthogonal": "orthogonal, no skips", "mupc": "Depth-μP, skips"}
 COLOURS = dict(zip(("linear", "tanh", "relu"), style.COLOURS, strict=False))
 MARKERS = {"linear": "o", "tanh": "s", "relu": "^"}
-NAMES = {"relu": "ReLU", "tanh": "tanh", "linear": "linear"}
 
 
 def over_depth(record: dict[str, Any], path: Path) -> None:
@@ -22,8 +21,8 @@ def over_depth(record: dict[str, Any], path: Path) -> None:
                 rows = [row for row in record["data"] if (row["kind"], row["activation"]) == (kind, activation)]
                 sizes = {layers: _size(rows, layers) for layers in depths}
                 shown = {layers: size for layers, size in sizes.items() if size}
-                options = {"marker": MARKERS[activation], "color": COLOURS[activation], "label": NAMES[activation]}
-                panel.plot(list(shown), list(shown.values()), **options)
+                look = {"marker": MARKERS[activation], "color": COLOURS[activation], "label": style.written(activation)}
+                panel.plot(list(shown), list(shown.values()), **look)
             panel.set_xscale("log", base=2)
             panel.set_yscale("log")
             panel.set_title(label)

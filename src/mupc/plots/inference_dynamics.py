@@ -11,7 +11,6 @@ from . import style
 Record = dict[str, Any]
 STARTS = {"forward": "forward start", "random": "N(0, 1) start"}
 COLOURS = dict(zip(("mupc", "sp"), style.COLOURS, strict=False))
-NAMES = {"relu": "ReLU", "linear": "linear"}
 GREY = "#666666"
 FAR = 0.5
 
@@ -65,7 +64,7 @@ def wide(record: Record, path: Path, labels: Mapping[str, str], layers: Sequence
                     exact = [run["solution_norms"][place] for run in runs if linear]
                     if exact:
                         panel.axhline(sum(exact) / len(exact), color=colours[place], ls="--", lw=1.2)
-                panel.set_title(f"{label}, {NAMES[config['activation']]}, β = {beta:g}")
+                panel.set_title(f"{label}, {style.written(config['activation'])}, β = {beta:g}")
                 measured = [run["distance" if linear else "movement"][column] for run in runs]
                 _mean(axes[-1, column], runs, measured, since=0 if linear else 1, color=COLOURS[method], label=label)
             axes[-1, column].set_title(f"all layers, β = {beta:g}")

@@ -26,6 +26,11 @@ MAX_BYTES = 300_000
 BAND = 0.2
 
 
+def written(activation: str) -> str:
+    """An activation as people write it."""
+    return "ReLU" if activation == "relu" else activation
+
+
 def cycle(count: int) -> list[str]:
     """So many colours, from the start again when there are no more."""
     return [COLOURS[i % len(COLOURS)] for i in range(count)]
@@ -80,7 +85,10 @@ def label_preset(figure: Any, preset: str) -> None:
 
 
 def log_ticks(axes: Any) -> None:
-    """A logarithmic y axis; over less than three decades with plain numbers at 1, 2 and 5. Call it after plotting."""
+    """A logarithmic y axis, if there is anything on it; over less than three decades with plain numbers at 1, 2 and 5.
+    Call it after plotting."""
+    if axes.dataLim.y0 > axes.dataLim.y1:  # nothing plotted
+        return
     from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
     axes.set_yscale("log")

@@ -9,7 +9,6 @@ from typing import Any
 from . import style
 
 Record = dict[str, Any]
-NAMES = {"relu": "ReLU", "tanh": "tanh", "linear": "linear"}
 COLOURS = dict(zip(("mupc", "sp", "bp"), style.COLOURS, strict=False))
 
 
@@ -24,7 +23,7 @@ def over_depth(record: Record, path: Path, labels: Mapping[str, str]) -> None:
                 for depth, colour in zip(depths, style.ramp(len(depths)), strict=True):
                     runs = _runs(record, method=method, activation=activation, depth=depth)
                     _curve(panel, runs, "step", color=colour, label=f"H = {depth}")
-                what = f", {NAMES.get(activation, activation)}" if len(activations) > 1 else ""
+                what = f", {style.written(activation)}" if len(activations) > 1 else ""
                 panel.set_title(labels[method] + what)
                 _accuracy_axis(panel, column == 0)
                 if row == len(activations) - 1:

@@ -1,7 +1,7 @@
 """The condition number of the activity Hessian."""
 
 import dataclasses
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 import scipy.sparse.linalg as ssl
@@ -10,10 +10,11 @@ from jaxtyping import ArrayLike
 from .. import _check
 from .._energy import Energy
 from ._factor import Cholesky
-from ._hessian import HessianBlocks, hessian_blocks
+from ._hessian import Ends, HessianBlocks, Vectors, hessian_blocks
 
-KRYLOV, TOL, TINY = 40, 1e-8, 16
-"""Vectors that Lanczos keeps, its relative tolerance, and the size below which a dense method is quicker."""
+KRYLOV, TOL, ROUGH, TINY = 40, 1e-8, 1e-2, 16
+"""Vectors that Lanczos keeps, its relative tolerance, that of a first guess, and the size below which a dense method is
+quicker."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -60,17 +61,18 @@ def condition_number(
     activities: Any = None,
     *,
     energy: Energy | None = None,
-    free_input: bool = False,
     method: str = "dense",
+    **ends: Unpack[Ends],
 ) -> Condition:
     """κ = λ_max / λ_min of the activity Hessian, which sets how fast gradient descent on the activities can converge.
 
     **Arguments:**
 
-    - `network`, `x`, `y`, `activities`, `energy`, `free_input`: as for `mupc.theory.hessian_blocks`.
-    - `method`: `"dense"` computes every eigenvalue, in O((H·N)³). `"iterative"` runs Lanczos: on products with the
-      blocks for λ_max, on a block-banded Cholesky solve for λ_min, O(H·N³) and never a dense matrix. Where the matrix
-      is not positive definite, it is shifted until it is. Both are as accurate as float64 allows, about 1e-16·κ.
+    - `network`, `x`, `y`, `activities`, `energy`, `free_input`, `free_output`, `dummy_input`, `dummy_output`: as
+      for `mupc.theory.hessian_blocks`.
+    - `method`: `"dense"` computes every eigenvalue, in O((H·N)³). `"iterative"` runs Lanczos on the inverse
+      of the Hessian shifted to just beyond either end of its spectrum, by block-banded Cholesky solves: O(H·N³), and
+      never a dense matrix. Both are as accurate as float64 allows, about 1e-16·κ.
 
     **Example:**
 
@@ -82,9 +84,9 @@ def condition_number(
     found.condition_number, found.definite           # 88 or so, "positive definite"
     ```
     """
-    ends = _check.lookup("method", method, METHODS)
-    blocks = hessian_blocks(network, x, y, activities, energy=energy, free_input=free_input)
-    largest, smallest = ends(blocks)
+    extremes = _check.lookup("method", method, METHODS)
+    blocks = hessian_blocks(network, x, y, activities, energy=energy, **ends)
+    largest, smallest = extremes(blocks)
     return Condition(largest, smallest, blocks.size)
 
 
@@ -96,32 +98,38 @@ def _dense(blocks: HessianBlocks) -> tuple[float, float]:
 def _iterative(blocks: HessianBlocks) -> tuple[float, float]:
     if blocks.size <= TINY:
         return _dense(blocks)
-    largest = _top(blocks.size, blocks.product)
-    shift, factor = _positive(blocks, largest)
-    return largest, 1 / _top(blocks.size, factor.solve) - shift
+    rough = _top(blocks.size, blocks.product, ROUGH)[0]
+    return -_lowest(blocks, *_positive(blocks, rough, -1, rough, ROUGH)), _lowest(blocks, *_positive(blocks, rough))
 
 
 METHODS = {"dense": _dense, "iterative": _iterative}
 
 
-def _top(size: int, product: Any) -> float:
-    """The largest eigenvalue of a symmetric map."""
+def _lowest(blocks: HessianBlocks, shift: float, factor: Cholesky) -> float:
+    """The smallest eigenvalue of ±H, given the factor of ±H + shift·I."""
+    return 1 / _top(blocks.size, factor.solve)[0] - shift
+
+
+def _top(size: int, product: Any, tol: float = TOL) -> tuple[float, Vectors]:
+    """The largest eigenvalue of a symmetric map, within `tol` of its size, and a unit eigenvector."""
     start = np.random.default_rng(0).standard_normal(size)
     operator = ssl.LinearOperator((size, size), matvec=lambda v: product(v.ravel()), dtype=np.float64)
-    kept = min(KRYLOV, size)
-    found = ssl.eigsh(operator, 1, which="LA", v0=start, ncv=kept, tol=TOL, maxiter=1000, return_eigenvectors=False)
-    return float(found[0])
+    values, vectors = ssl.eigsh(operator, 1, which="LA", v0=start, ncv=min(KRYLOV, size), tol=tol, maxiter=1000)
+    return float(values[0]), vectors[:, 0]
 
 
-def _positive(blocks: HessianBlocks, largest: float) -> tuple[float, Cholesky]:
-    """The Cholesky factor of H + shift·I for the first shift that makes it positive definite: 0 if H is that.
+def _positive(
+    blocks: HessianBlocks, largest: float, sign: int = 1, start: float = 0.0, step: float = 1e-13
+) -> tuple[float, Cholesky]:
+    """A shift and the Cholesky factor of sign·H + shift·I, for the first shift that makes this positive definite.
 
-    Shifts grow by a factor of 8, so that the smallest eigenvalue still stands out in the inverse.
+    Shifts are `start` plus 0, 1, 8, 64 … times `step` on the scale of H: those that grow no faster leave the smallest
+    eigenvalue standing out in the inverse.
     """
-    first = 1e-13 * max(abs(largest), 1.0)
-    for shift in (0.0, *(first * 8.0**power for power in range(60))):
+    step *= max(abs(largest), 1.0)
+    for shift in (start, *(start + step * 8.0**power for power in range(60))):
         try:
-            return shift, Cholesky(blocks, shift)
+            return shift, Cholesky(blocks, shift, sign)
         except np.linalg.LinAlgError:
             continue
     raise ValueError(f"no shift makes the activity Hessian positive definite (largest eigenvalue {largest:g}).")

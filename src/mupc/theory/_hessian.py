@@ -1,78 +1,112 @@
 """The activity Hessian in closed form, block by block: §3.1, §A.2.1 and §A.2.4 of the paper."""
 
 import dataclasses
-from typing import Any, NamedTuple
+from collections.abc import Iterator
+from typing import Any, NamedTuple, TypedDict, Unpack
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import ArrayLike, Float64
 
-from .. import _precision
+from .. import _check, _precision
 from .._energy import Energy, as_targets, check_activities, errors
 from .._layer import AbstractLayer
 from .._network import Network, as_inputs, check_network
 
 Blocks = Float64[np.ndarray, "_ width width"]
 Matrix = Float64[np.ndarray, "_ _"]
-Vector = Float64[np.ndarray, "_"]
+Vectors = Float64[np.ndarray, "size *several"]
+
+
+class Ends(TypedDict, total=False):
+    """What is free at the ends of the network, as keywords; see `mupc.theory.hessian_blocks`."""
+
+    free_input: bool
+    free_output: bool
+    dummy_input: bool
+    dummy_output: bool
 
 
 @dataclasses.dataclass(frozen=True)
 class HessianBlocks:
-    """A symmetric block-banded matrix over the layers 1 … H, and over a free z₀ before them.
+    """A symmetric block-banded matrix over the layers 1 … H, with z₀ before them and z_L behind where those are free.
 
     - `diagonal`: the blocks H_ℓℓ, (H, N, N).
     - `below`: for each offset k that occurs, the blocks H_{ℓ+k,ℓ}, (H − k, N, N). The blocks above the diagonal are
       their transposes. Offset 1 always; with a skip over n > 1 layers also n and n − 1.
-    - `input`, `entry`: H₀₀ (D, D) and H₁₀ (N, D) where z₀ is free, otherwise None.
+    - `input`, `entry`: H₀₀ (D, D) and H₁₀ (N, D); D = 0 where z₀ is not free.
+    - `output`, `exit`: H_LL (C, C) and H_{L,H} (C, N); C = 0 where z_L is not free.
     """
 
     diagonal: Blocks
     below: dict[int, Blocks]
-    input: Matrix | None = None
-    entry: Matrix | None = None
+    input: Matrix
+    entry: Matrix
+    output: Matrix
+    exit: Matrix
 
     @property
     def in_size(self) -> int:
         """How many of the unknowns belong to a free z₀."""
-        return 0 if self.input is None else self.input.shape[0]
+        return len(self.input)
 
     @property
     def size(self) -> int:
-        """The number of unknowns: H·N, and D more where z₀ is free."""
-        return self.diagonal.shape[0] * self.diagonal.shape[1] + self.in_size
+        """The number of unknowns: H·N, and D or C more where z₀ or z_L is free."""
+        return self.in_size + self.diagonal.shape[0] * self.diagonal.shape[1] + len(self.output)
 
-    def product(self, vector: Vector) -> Vector:
-        """The matrix times a vector, in O(H·N²)."""
-        start = self.in_size
-        v = vector[start:].reshape(*self.diagonal.shape[:2], 1)
-        out = self.diagonal @ v
+    def lower(self) -> Iterator[tuple[slice, slice, Matrix]]:
+        """Rows, columns and values of every block on and below the diagonal; those of the ends may be empty."""
+        depth, width, _ = self.diagonal.shape
+        stops = self.in_size + width * np.arange(1, depth + 1)
+        layers = [slice(stop - width, stop) for stop in stops]
+        start, end = slice(0, self.in_size), slice(stops[-1], self.size)
+        yield start, start, self.input
+        yield layers[0], start, self.entry
+        for layer, block in zip(layers, self.diagonal, strict=True):
+            yield layer, layer, block
         for offset, blocks in self.below.items():
-            out[offset:] += blocks @ v[:-offset]
-            out[:-offset] += blocks.swapaxes(1, 2) @ v[offset:]
-        if self.input is None or self.entry is None:
-            return out.ravel()
-        out[0, :, 0] += self.entry @ vector[:start]
-        return np.concatenate([self.input @ vector[:start] + self.entry.T @ v[0, :, 0], out.ravel()])
+            for row, column, block in zip(layers[offset:], layers, blocks, strict=False):
+                yield row, column, block
+        yield end, layers[-1], self.exit
+        yield end, end, self.output
+
+    def part(self, name: str) -> "HessianBlocks":
+        """This matrix (`"whole"`), its block diagonal D (`"diagonal"`), or the rest O = H − D (`"off-diagonal"`)."""
+        dropped = _check.lookup("part", name, PARTS)
+        zeros: dict[str, Any] = {field: jax.tree.map(_zeros, getattr(self, field)) for field in dropped}
+        return dataclasses.replace(self, **zeros)
+
+    def product(self, vectors: Vectors) -> Vectors:
+        """The matrix times a vector, (size,), or several, (size, k), in O(H·N²) each."""
+        out = np.zeros_like(vectors)
+        for rows, columns, block in self.lower():
+            out[rows] += block @ vectors[columns]
+            if rows != columns:  # while the block is in the cache
+                out[columns] += block.T @ vectors[rows]
+        return out
 
     def dense(self) -> Matrix:
-        """The whole matrix, layer-major, z₀ first where it is free."""
-        depth, width, _ = self.diagonal.shape
-        hidden = np.zeros((depth, width, depth, width))
-        layer = np.arange(depth)
-        hidden[layer, :, layer, :] = self.diagonal
-        for offset, blocks in self.below.items():
-            hidden[layer[offset:], :, layer[:-offset], :] = blocks
-            hidden[layer[:-offset], :, layer[offset:], :] = blocks.swapaxes(1, 2)
+        """The whole matrix, layer-major: z₀ where it is free, z₁ … z_H, z_L where it is free."""
         whole = np.zeros((self.size, self.size))
-        start = self.in_size
-        whole[start:, start:] = hidden.reshape(depth * width, depth * width)
-        if self.input is not None and self.entry is not None:
-            whole[:start, :start] = self.input
-            whole[start : start + width, :start] = self.entry
-            whole[:start, start : start + width] = self.entry.T
+        for rows, columns, block in self.lower():
+            whole[rows, columns] = block
+            whole[columns, rows] = block.T
         return whole
+
+
+PARTS: dict[str, tuple[str, ...]] = {
+    "whole": (),
+    "diagonal": ("entry", "below", "exit"),
+    "off-diagonal": ("input", "diagonal", "output"),
+}
+"""The fields that are zero in a part of the matrix."""
+
+
+def _zeros(blocks: np.ndarray) -> np.ndarray:
+    """Zeros of the same shape; of a stack, one matrix is kept."""
+    return np.broadcast_to(np.zeros(blocks.shape[-2:]), blocks.shape)
 
 
 def hessian_blocks(
@@ -83,6 +117,9 @@ def hessian_blocks(
     *,
     energy: Energy | None = None,
     free_input: bool = False,
+    free_output: bool = False,
+    dummy_input: bool = False,
+    dummy_output: bool = False,
 ) -> HessianBlocks:
     """The blocks of the activity Hessian ∂²F/∂z² of one sample. With M_ℓ = a_ℓ W_ℓ diag(φ′(z_{ℓ-1})) and a skip n,
 
@@ -98,7 +135,11 @@ def hessian_blocks(
     - `x`, `y`, `activities`: one sample, (D,) or (1, D), (C,) or (1, C) or its label, and (H, N) or (H, 1, N). All but
       linear networks with the squared error need `activities` and `y`. No Hessian depends on `x`; it is checked only.
     - `energy`: `mupc.Energy(...)`; its weight penalties do not matter here.
-    - `free_input`: whether z₀ is free too (the unsupervised case).
+    - `free_input`: whether z₀ is free too (the unsupervised case): H₀₀ = a₁²W₁ᵀW₁ + αI and H₁₀ = −a₁W₁.
+    - `dummy_input`: the same with the energy ½‖x − z₀‖² added, which adds I to H₀₀.
+    - `free_output`: whether z_L is free too, with the energy ½‖z_L − a_LW_Lz_H‖² and no target: H_LL = (1 + α)I,
+      H_{LH} = −a_LW_L, and no λ in H_HH. For linear networks with the squared error only.
+    - `dummy_output`: the same with the loss λ/2 ‖y − z_L‖² added: H_LL = (1 + λ + α)I, the paper's 2I.
 
     **Example:**
 
@@ -112,8 +153,15 @@ def hessian_blocks(
     """
     check_weights(network)
     energy = Energy() if energy is None else energy
+    open_input = _one_of(free_input=free_input, dummy_input=dummy_input)
+    open_output = _one_of(free_output=free_output, dummy_output=dummy_output)
+    if open_output and (network.activation.name != "linear" or energy.loss != "mse"):
+        raise ValueError(
+            'a free or dummy output is for linear networks with the loss "mse" only, got activation '
+            f"{network.activation.name!r} with loss {energy.loss!r}. Leave free_output and dummy_output out."
+        )
     point = _point(network, x, y, activities, energy)
-    decay = float(energy.activity_decay)
+    decay, weight = float(energy.activity_decay), float(energy.output_precision)
     first, hidden, last = network.multipliers
     depth, width, skip = network.hidden_layers, network.width, network.skip
     eye = np.eye(width)
@@ -123,7 +171,7 @@ def hessian_blocks(
         maps = maps + eye
     diagonal = np.empty((depth, width, width))
     np.matmul(maps.swapaxes(1, 2), maps, out=diagonal[:-1])
-    diagonal[-1] = float(energy.output_precision) * readout.T @ point.curvature @ readout
+    diagonal[-1] = (1 if open_output else weight) * readout.T @ point.curvature @ readout
     layer, unit = np.arange(depth)[:, None], np.arange(width)
     diagonal[layer, unit, unit] += 1 + decay + point.bend
     below = {1: -maps}
@@ -137,10 +185,11 @@ def hessian_blocks(
         below[skip] = np.broadcast_to(-eye, (depth - skip, width, width))
     if not np.all(np.isfinite(diagonal)):
         raise ValueError("the activity Hessian is not finite: check activities and y for NaN, inf or huge values.")
-    if not free_input:
-        return HessianBlocks(diagonal, below)
-    entry = -first * matrices(network.input, network.in_size)
-    return HessianBlocks(diagonal, below, entry.T @ entry + decay * np.eye(network.in_size), entry)
+    entry = -first * matrices(network.input, network.in_size) if open_input else np.zeros((width, 0))
+    exit = -readout if open_output else np.zeros((0, width))
+    own_input = entry.T @ entry + (decay + dummy_input) * np.eye(entry.shape[1])
+    own_output = (1 + decay + weight * dummy_output) * np.eye(len(exit))
+    return HessianBlocks(diagonal, below, own_input, entry, own_output, exit)
 
 
 def activity_hessian(
@@ -150,9 +199,10 @@ def activity_hessian(
     activities: Any = None,
     *,
     energy: Energy | None = None,
-    free_input: bool = False,
+    **ends: Unpack[Ends],
 ) -> Matrix:
-    """The dense activity Hessian (H·N, H·N), layer-major; (D + H·N, D + H·N) with z₀ first where that is free.
+    """The dense activity Hessian (H·N, H·N), layer-major; where z₀ is free, its D unknowns come first, and where z_L is
+    free, its C unknowns come last.
 
     **Arguments:** as for `mupc.theory.hessian_blocks`, which has the equation.
 
@@ -165,7 +215,7 @@ def activity_hessian(
     mupc.theory.activity_hessian(network).shape      # (64, 64)
     ```
     """
-    return hessian_blocks(network, x, y, activities, energy=energy, free_input=free_input).dense()
+    return hessian_blocks(network, x, y, activities, energy=energy, **ends).dense()
 
 
 def check_weights(network: Any) -> None:
@@ -181,6 +231,13 @@ def matrices(layer: AbstractLayer, columns: int, *stack: int) -> Float64[np.ndar
     policy = _precision.resolve(None, layer)
     eye = jnp.broadcast_to(jnp.eye(columns, dtype=policy.dtype), (*stack, columns, columns))
     return np.asarray(layer.linear_map(policy).linear(eye), np.float64)
+
+
+def _one_of(**options: bool) -> bool:
+    """Whether either of two options that exclude each other is set."""
+    if all(options.values()):
+        raise ValueError(f"{' and '.join(options)} exclude each other: pass one of them.")
+    return any(options.values())
 
 
 class _Point(NamedTuple):

@@ -1,0 +1,120 @@
+"""`mupc hessian`: flags in, exit code out. `hessian_job.py` does the work, once the flags are parsed."""
+
+import dataclasses
+import re
+import sys
+from typing import Annotated, Any, Literal
+
+import tyro
+
+from .config import Activation, Init, Loss, Parameterisation, in_flags
+
+
+def _arg(hint: str, metavar: str | None = None) -> Any:
+    return tyro.conf.arg(metavar=metavar, help_behavior_hint=hint)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class NetworkFlags:
+    """Which networks: every --width with every --hidden-layers, at initialisation, or the one of a checkpoint."""
+
+    width: Annotated[tuple[int, ...] | None, _arg("(default: 64)", "INT [INT ...]")] = None
+    """Units of every hidden layer, one or more numbers."""
+    hidden_layers: Annotated[tuple[int, ...] | None, _arg("(default: 16)", "INT [INT ...]")] = None
+    """Number of hidden layers, one or more."""
+    in_size: Annotated[int | None, _arg("(default: the width)")] = None
+    """Number of inputs."""
+    out_size: Annotated[int | None, _arg("(default: the width)")] = None
+    """Number of outputs."""
+    activation: Activation = "linear"
+    """Nonlinearity. All but linear networks have their Hessian taken at the forward pass of one sample."""
+    parameterisation: Parameterisation = "mupc"
+    """How weights and multipliers scale with width and depth: μPC, standard, neural tangent or orthogonal."""
+    skip: int = 1
+    """Skip connections: 0 for none, 1 for a ResNet, n to skip n layers."""
+    init: Annotated[Init | None, _arg("(default: the parameterisation's own)")] = None
+    """Initial weights."""
+    seed: int = 0
+    """Seed of the initial weights and of a random sample."""
+    seeds: int = 1
+    """How many seeds, from --seed on; the table shows medians."""
+    checkpoint: Annotated[str | None, _arg("(optional)", "RUN|FILE")] = None
+    """A trained network instead: a run folder of `mupc train` (sample: its first), or a file that mupc.save wrote."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class EnergyFlags:
+    """Which energy."""
+
+    loss: Annotated[Loss | None, _arg("(default: the run's, or mse)")] = None
+    """Loss at the output."""
+    output_precision: Annotated[float | None, _arg("(default: the run's, or 1)")] = None
+    """Weight λ of the output loss."""
+    activity_decay: Annotated[float | None, _arg("(default: the run's, or 0)")] = None
+    """Penalty on the squares of activities."""
+    free_input: bool = False
+    """Let the input be free too (the unsupervised case)."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class MethodFlags:
+    """How."""
+
+    method: Literal["auto", "dense", "iterative"] = "auto"
+    """All eigenvalues, or the largest and smallest alone; auto: dense up to 2048 unknowns."""
+    spectrum: bool = True
+    """Draw the eigenvalues; beyond 4096 unknowns (--method dense: 16,384) their density by Lanczos quadrature."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class OutputFlags:
+    """Where results go, and what is shown."""
+
+    out: Annotated[str | None, _arg("(default: runs/hessian-N)", "DIR")] = None
+    """Run folder; it must be new or empty."""
+    json: tyro.conf.FlagCreatePairsOff[bool] = False
+    """Print the summary as one JSON object, and nothing else."""
+    quiet: tyro.conf.FlagCreatePairsOff[bool] = False
+    """Print errors only."""
+    debug: tyro.conf.FlagCreatePairsOff[bool] = False
+    """Show tracebacks."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class HessianFlags:
+    """All flags."""
+
+    network: tyro.conf.OmitArgPrefixes[NetworkFlags]
+    energy: tyro.conf.OmitArgPrefixes[EnergyFlags]
+    method: tyro.conf.OmitArgPrefixes[MethodFlags]
+    output: tyro.conf.OmitArgPrefixes[OutputFlags]
+
+
+def run(argv: list[str]) -> int:
+    """Analyses networks as the flags say and returns the exit code."""
+    flags = tyro.cli(
+        HessianFlags,
+        prog="mupc hessian",
+        description=(
+            "Eigenvalues and condition numbers of the activity Hessian, which say how quickly inference can converge. "
+            "Writes a run folder: config.json, metrics.jsonl, summary.json, spectra.json and figures."
+        ),
+        args=argv,
+        default=HessianFlags(network=NetworkFlags(), energy=EnergyFlags(), method=MethodFlags(), output=OutputFlags()),
+        config=(tyro.conf.DisallowNone,),
+    )
+    from rich.console import Console
+
+    from .hessian_job import analyse
+    from .run_folder import dumps
+
+    try:
+        summary = analyse(flags, Console())
+    except ValueError as error:
+        named = re.sub(r"(?<![\w-])(in|out)_size\b", r"--\1-size", in_flags(str(error)))
+        raise type(error)(named) from error
+    if flags.output.json:
+        print(dumps(summary, indent=2))
+    if summary["interrupted"]:
+        print(f"mupc hessian: {summary['message']}", file=sys.stderr)
+    return 130 if summary["interrupted"] else 0

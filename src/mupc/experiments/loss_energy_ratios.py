@@ -1,0 +1,258 @@
+"""The loss over the equilibrated energy of linear residual networks, at initialisation and over training: `fig6`,
+`sp-loss-energy-ratios`, `example-loss-energy-ratios`.
+
+Where the ratio is one, predictive coding at its equilibrium is backpropagation (Theorem 1). The paper preset takes
+about half an hour on one CPU core for each parameterisation. Set OPENBLAS_NUM_THREADS=1 for it.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import itertools
+import math
+import statistics
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, ClassVar
+
+from . import _training
+from ._figure import Cell, Claim, Context, Figure, Finished, MissingCellsError, Row, Table, judge, select
+from ._training import METHODS, Rates, TrainingCell, TrainingConfig
+
+MUPC, SP = "mupc-exact", "sp-exact"
+WIDE, NEAR = 32, 1.1
+FALLING, FLAT = -0.7, -0.2
+GROWN = 10.0
+Outcome = tuple[bool, str]
+
+
+@dataclasses.dataclass(frozen=True)
+class RatioConfig(TrainingConfig):
+    """Training runs, and networks at initialisation of all `initial_widths`, whose ratio is that of the first `samples`
+    training samples."""
+
+    initial_widths: tuple[int, ...] = ()
+    samples: int = 1024
+
+
+@dataclasses.dataclass(frozen=True)
+class RatioCell(Cell):
+    """One network before training."""
+
+    family: ClassVar[str] = "loss-energy-ratios"
+
+    method: str
+    width: int
+    depth: int
+    seed: int
+    data: str
+    samples: int
+    verify: bool
+
+    @property
+    def label(self) -> str:
+        return f"{self.method} N={self.width} H={self.depth} at initialisation, seed {self.seed}"
+
+
+def cells(config: RatioConfig, finished: Finished) -> list[Cell]:
+    """Initial networks first, then training runs."""
+    grid = itertools.product(config.rates, config.depths, config.initial_widths, range(config.seeds))
+    initial = [
+        RatioCell(rates.method, width, depth, seed, config.data, config.samples, config.verify)
+        for rates, depth, width, seed in grid
+    ]
+    return [*initial, *_training.cells(config, finished)]
+
+
+def run_cell(cell: RatioCell | TrainingCell, context: Context) -> Row:
+    """The ratio before training; for a training run, its history of losses and energies."""
+    if isinstance(cell, TrainingCell):
+        return _training.run_cell(cell, context)
+    import jax
+
+    from .. import theory
+
+    dataset = _training.load(cell.data, context.data_dir, cell.verify, 0.0)
+    with jax.enable_x64(True):
+        network = _training.build(METHODS[cell.method], dataset, "linear", cell.width, cell.depth, cell.seed)
+        part = slice(0, cell.samples)
+        x, y = dataset.normalisation(dataset.train.raw[part]), dataset.encode(dataset.train.targets[part])
+        return {"ratio": theory.loss_energy_ratio(network, x, y)}
+
+
+@dataclasses.dataclass(frozen=True)
+class Ratios:
+    """Ratios of a table, as medians over seeds."""
+
+    config: RatioConfig
+    table: Table
+
+    def initial(self, method: str, width: int, depth: int) -> float:
+        return self._median(method, width, depth, lambda row: row.get("ratio"))
+
+    def final(self, method: str, width: int, depth: int) -> float:
+        return self._median(method, width, depth, lambda row: curve(row)[-1] if "history" in row else None)
+
+    def _median(self, method: str, width: int, depth: int, value: Callable[[Row], float | None]) -> float:
+        rows = select(self.table, method=method, width=width, depth=depth)
+        found = [number for number in map(value, rows) if number is not None]
+        if len(found) < self.config.seeds:
+            raise MissingCellsError(f"{method} N={width} H={depth}")
+        return statistics.median(found)
+
+    def slope(self, method: str, over: Callable[[int, int], float], sizes: list[tuple[int, int]]) -> float:
+        """The power of `over(N, H)` in ratio − 1, by least squares over these sizes."""
+        import numpy as np
+
+        excess = [max(self.initial(method, *size) - 1, 1e-15) for size in sizes]
+        return float(np.polyfit(np.log([over(*size) for size in sizes]), np.log(excess), 1)[0])
+
+
+def curve(row: Row) -> list[float]:
+    """Loss over energy between evaluations of a training run; where it diverged the last is infinite."""
+    history = row["history"]
+    pairs = zip(history["train_loss"][1:], history["energy"][1:], strict=True)
+    found = [loss / energy for loss, energy in pairs if loss is not None and energy]
+    return [*found, math.inf] if row["diverged"] or not found else found
+
+
+def converges(config: RatioConfig, table: Table) -> list[Claim]:
+    """μPC is BP where the network is wide for its depth, and ceases to be with training."""
+    ratios = Ratios(config, table)
+    sizes = list(itertools.product(config.initial_widths, config.depths))
+
+    def near() -> Outcome:
+        found = {size: ratios.initial(MUPC, *size) for size in sizes if size[0] >= WIDE * size[1]}
+        worst = max(found, key=lambda size: found[size])
+        return found[worst] <= NEAR, f"at most {found[worst]:.4f} (N={worst[0]}, H={worst[1]}), of {len(found)} sizes"
+
+    def falls() -> Outcome:
+        wide = [size for size in sizes if size[0] >= size[1]]
+        power = ratios.slope(MUPC, lambda width, depth: width / depth, wide)
+        widest = max(wide, key=lambda size: size[0] / size[1])
+        least = f"{ratios.initial(MUPC, *widest):.5f} at N={widest[0]}, H={widest[1]}"
+        return power <= FALLING, f"ratio − 1 ∝ (N/H)^{power:.2f} for N ≥ H; {least}"
+
+    def breaks() -> Outcome:
+        size = (max(config.widths), max(config.depths))
+        start, end = ratios.initial(MUPC, *size), ratios.final(MUPC, *size)
+        return end > GROWN * start, f"{start:.3g} → {end:.3g} at N={size[0]}, H={size[1]}"
+
+    return [
+        judge(f"at t=0 the energy is near the loss where N ≥ {WIDE}·H", f"ratio ≤ {NEAR:g}", near),
+        judge("at t=0 the ratio falls to 1 as N/H grows", f"power of N/H in ratio − 1 ≤ {FALLING:g}", falls),
+        judge(
+            "training breaks the correspondence in large networks",
+            f"ratio at the end > {GROWN:g} × that at t=0, largest width and depth",
+            breaks,
+        ),
+    ]
+
+
+def stays(config: RatioConfig, table: Table) -> list[Claim]:
+    """SP does not become BP with width."""
+    ratios = Ratios(config, table)
+
+    def flat() -> Outcome:
+        powers = {
+            depth: ratios.slope(SP, lambda width, _: width, [(width, depth) for width in config.initial_widths])
+            for depth in config.depths
+        }
+        widest = max(config.initial_widths)
+        ends = {depth: ratios.initial(SP, widest, depth) for depth in config.depths}
+        told = ", ".join(
+            f"H={depth}: N^{powers[depth]:.2f}, {ends[depth]:.3g} at N={widest}" for depth in config.depths
+        )
+        return min(powers.values()) > FLAT and min(ends.values()) > NEAR, told
+
+    expected = f"power of N in ratio − 1 above {FLAT:g}, and ratio > {NEAR:g} at the largest N, every H"
+    return [judge("no convergence to 1 as N grows", expected, flat)]
+
+
+def compared(config: RatioConfig, table: Table) -> list[Claim]:
+    """μPC starts nearer to BP than SP."""
+    ratios = Ratios(config, table)
+    depth = config.depths[0]
+
+    def nearer() -> Outcome:
+        pairs = {width: [ratios.initial(method, width, depth) for method in (MUPC, SP)] for width in config.widths}
+        told = ", ".join(f"N={width}: {mupc:.3g} and {sp:.3g}" for width, (mupc, sp) in pairs.items())
+        return all(mupc < sp for mupc, sp in pairs.values()), told
+
+    return [judge(f"μPC starts nearer 1 than SP at every N (H={depth})", "ratio of μPC below that of SP", nearer)]
+
+
+_PROTOCOL = (
+    "Linear residual networks, batch 64, Adam, exact inference by elimination over layers in float64; SP with weights "
+    "U(±1/√fan_in). Medians over seeds.",
+    "The ratio at t=0 is the closed form (Eq. 31) on the first 1,024 training samples. Later ones are the mean loss of "
+    "batches before learning from them over the mean energy at their equilibrium, between two of twenty evaluations.",
+)
+_QUICK = "A small check on scikit-learn's digits: not a reproduction."
+_POWERS = tuple(2**power for power in range(1, 7))
+_MUPC, _SP = Rates(MUPC, eta=(0.1,)), Rates(SP, eta=(1e-4,))
+
+
+def _config(rates: tuple[Rates, ...], **options: Any) -> dict[str, RatioConfig]:
+    """Both presets; options override the sizes of the paper preset."""
+    sizes = {"widths": _POWERS, "depths": _POWERS, "initial_widths": (*_POWERS, 128, 256, 512, 1024)} | options
+    common: dict[str, Any] = {"precision": "float64", "activations": ("linear",), "rates": rates}
+    depths = (2, 16) if len(rates) == 1 else (4,)
+    return {
+        "quick": RatioConfig(
+            protocol=(_QUICK, *_PROTOCOL),
+            data="digits",
+            widths=(8, 16),
+            depths=depths,
+            initial_widths=(8, 16, 64, 128),
+            seeds=1,
+            epochs=20.0,
+            evaluate_every=22,
+            **common,
+        ),
+        "paper": RatioConfig(protocol=_PROTOCOL, evaluate_every=47, **sizes, **common),
+    }
+
+
+def _figure(
+    slug: str, title: str, caption: str, claims: Callable[[Any, Table], list[Claim]], drawing: str, presets: Any
+) -> Figure:
+    def plot(record: Row, path: Path) -> None:
+        from ..plots import loss_energy_ratios
+
+        names = {rates["method"]: METHODS[rates["method"]].label for rates in record["config"]["rates"]}
+        getattr(loss_energy_ratios, drawing)(record, path, names)
+
+    return Figure(slug, title, caption, presets, cells, run_cell, claims, plot)
+
+
+_maps = functools.partial(_figure, drawing="phase_diagrams")
+FIGURES = {
+    figure.slug: figure
+    for figure in (
+        _maps(
+            "mupc-loss-energy-ratios",
+            "Loss over equilibrated energy, μPC",
+            "Loss of the prediction over the energy at the inference equilibrium for linear residual networks, at "
+            "initialisation, during and after one epoch of MNIST. At one, μPC computes the gradients of BP.",
+            converges,
+            presets=_config((_MUPC,)),
+        ),
+        _maps(
+            "sp-loss-energy-ratios",
+            "Loss over equilibrated energy, SP",
+            "The same for the standard parameterisation.",
+            stays,
+            presets=_config((_SP,)),
+        ),
+        _figure(
+            "example-loss-energy-ratios",
+            "Loss over energy through training, SP and μPC",
+            "The ratio through training for linear residual networks of four hidden layers and several widths.",
+            compared,
+            "over_training",
+            _config((_MUPC, _SP), depths=(4,), initial_widths=_POWERS),
+        ),
+    )
+}

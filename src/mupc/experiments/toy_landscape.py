@@ -1,0 +1,130 @@
+"""An ill-conditioned inference landscape in two dimensions: `toy-ill-cond`. It takes seconds."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+from typing import ClassVar
+
+from ._figure import Cell, Claim, Config, Context, Figure, Finished, MissingCellsError, Row, Table, judge
+
+ILL, LONGER = 50.0, 2.0
+
+
+@dataclasses.dataclass(frozen=True)
+class ToyConfig(Config):
+    """f(x) = w₃w₂w₁x with z₁ and z₂ to infer, from the forward pass; the step size is `rate` / λmax."""
+
+    weights: tuple[float, float, float] = (1.0, 1.0, 10.0)
+    x: float = 1.0
+    y: float = 1.0
+    rate: float = 1.6
+    steps: int = 100
+    points: int = 81
+
+
+@dataclasses.dataclass(frozen=True)
+class ToyCell(Cell):
+    """The landscape and the path over it."""
+
+    family: ClassVar[str] = "toy-landscape"
+
+    weights: tuple[float, float, float]
+    x: float
+    y: float
+    rate: float
+    steps: int
+    points: int
+
+    @property
+    def label(self) -> str:
+        return f"w = {self.weights}, x = {self.x:g}, y = {self.y:g}"
+
+
+def cells(config: ToyConfig, finished: Finished) -> list[Cell]:
+    """One cell."""
+    return [ToyCell(config.weights, config.x, config.y, config.rate, config.steps, config.points)]
+
+
+def run_cell(cell: ToyCell, context: Context) -> Row:
+    """κ, the energy around the solution, and the path of gradient descent relative to it."""
+    import equinox as eqx
+    import jax
+    import jax.numpy as jnp
+    import jax.random as jr
+    import numpy as np
+
+    from .. import theory
+    from .._network import Network, forward
+
+    with jax.enable_x64(True):
+        network = Network(1, 1, 1, 2, activation="linear", parameterisation="sp", skip=0, key=jr.key(0))
+        shapes = ((1, 1), (1, 1, 1), (1, 1))
+        weights = [jnp.full(shape, weight) for shape, weight in zip(shapes, cell.weights, strict=True)]
+        network = eqx.tree_at(lambda n: [n.input.weight, n.hidden.weight, n.readout.weight], network, weights)
+        x, y = jnp.full((1, 1), cell.x), jnp.full((1, 1), cell.y)
+        ends = theory.condition_number(network)
+        start = forward(network, x)[0]
+        path = theory.descent_path(network, x, y, start, lr=cell.rate / ends.largest, steps=cell.steps)
+        units = np.eye(2).reshape(2, 2, 1)
+        reach = 1.1 * float(np.abs(path - theory.equilibrium(network, x, y)[:, 0]).max())
+        found = theory.landscape(network, x, y, directions=units, span=reach, points=cell.points)
+    points = found.project(path)
+    return {
+        "condition_number": ends.condition_number,
+        "solution": found.centre.ravel().tolist(),
+        "axis": found.axis.tolist(),
+        "energies": found.energies.tolist(),
+        "path": points.tolist(),
+        "path_length": float(np.linalg.norm(np.diff(points, axis=0), axis=1).sum()),
+        "straight": float(np.linalg.norm(points[0])),
+    }
+
+
+def claims(config: ToyConfig, table: Table) -> list[Claim]:
+    """Ill-conditioned, and a long way to go."""
+
+    def row() -> Row:
+        if not table:
+            raise MissingCellsError("the landscape")
+        return table[0]
+
+    def ill() -> tuple[bool, str]:
+        return row()["condition_number"] > ILL, f"{row()['condition_number']:.2f}"
+
+    def longer() -> tuple[bool, str]:
+        ratio = row()["path_length"] / row()["straight"]
+        return ratio > LONGER, f"{ratio:.2f}×"
+
+    return [
+        judge("the inference landscape is ill-conditioned", f"κ of the 2 × 2 Hessian > {ILL:g}", ill),
+        judge("gradient descent takes a detour", f"path > {LONGER:g}× the straight line", longer),
+    ]
+
+
+def _plot(record: Row, path: Path) -> None:
+    from ..plots.landscape import draw
+
+    for row in record["data"]:
+        one, two = row["solution"]
+        labels = (rf"$z_1 - z_1^*$   ($z_1^*$ = {one:.2f})", rf"$z_2 - z_2^*$   ($z_2^*$ = {two:.2f})")
+        title = rf"$\kappa$ = {row['condition_number']:.1f}"
+        draw([row["energies"]], row["axis"], path, titles=[title], path_points=[row["path"]], labels=labels)
+
+
+_PROTOCOL = ("x = y = 1 and the forward pass as the start are ours; the length of the path does not depend on y.",)
+_FIGURE = Figure(
+    "toy-ill-cond",
+    "An ill-conditioned inference landscape in two dimensions",
+    "Energy over the two activities of f(x) = w₃w₂w₁x with w₃ = 10 and w₁ = w₂ = 1, and gradient descent on it from "
+    "the forward pass with the step size 1.6/λmax.",
+    {
+        "quick": ToyConfig("float64", ("The same as the paper preset.", *_PROTOCOL)),
+        "paper": ToyConfig("float64", _PROTOCOL),
+    },
+    cells,
+    run_cell,
+    claims,
+    _plot,
+)
+FIGURES = {_FIGURE.slug: _FIGURE}

@@ -1,0 +1,83 @@
+"""Energy over a plane of activities, as contours, with the path of inference on top."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from . import style
+
+LEVELS, DECADES = 24, 8
+SIDE = 3.6
+"""Inches of a square panel."""
+
+
+def draw(
+    energies: Sequence[Any],
+    axis: Any,
+    path: str | Path,
+    *,
+    titles: Sequence[str],
+    path_points: Sequence[Any] | None = None,
+    labels: tuple[str, str] = (r"$\hat{v}_{\min}$", r"$\hat{v}_{\max}$"),
+) -> None:
+    """Draws energies over a plane into a PNG file: a square panel each, with contours at even steps of the logarithm of
+    the energy above its smallest value there.
+
+    **Arguments:**
+
+    - `energies`: for each panel a table (n, n); `energies[i][j]` lies at (x, y) = (`axis[j]`, `axis[i]`).
+    - `axis`: the n coordinates in both directions; one for all panels, or one for each.
+    - `titles`: of the panels.
+    - `path_points`: for each panel the points (steps, 2) of a path, or None.
+    - `labels`: of the two directions.
+
+    **Example:**
+
+    ```python
+    import numpy as np
+    from mupc.plots.landscape import draw
+
+    axis = np.linspace(-2, 2, 41)
+    energy = axis[None, :] ** 2 + 50 * axis[:, None] ** 2
+    draw([energy], axis, "landscape.png", titles=["κ = 50"], path_points=[[(-2.0, 1.0), (-1.8, -0.5), (-1.6, 0.2)]])
+    ```
+    """
+    import numpy as np
+    from matplotlib.ticker import LogLocator
+
+    axes = np.broadcast_to(np.asarray(axis, float), (len(energies), len(energies[0])))
+    paths = [None] * len(energies) if path_points is None else path_points
+    with style.figure(width=SIDE * len(energies) + 1.6, height=SIDE + 0.4) as (figure, only):
+        only.remove()
+        panels = figure.subplots(1, len(energies), squeeze=False)[0]
+        for panel, energy, at, points, title in zip(panels, energies, axes, paths, titles, strict=True):
+            filled = contours(panel, energy, at, points)
+            bar = figure.colorbar(filled, cax=panel.inset_axes((1.04, 0, 0.05, 1)), ticks=LogLocator(numticks=6))
+            bar.ax.minorticks_off()
+            panel.set(title=title, xlabel=labels[0], ylabel=labels[1], aspect="equal")
+        bar.set_label("energy above its minimum")
+        style.save(figure, path)
+
+
+def contours(panel: Any, energies: Any, axis: Any, points: Any = None) -> Any:
+    """One panel of `draw`, without labels: the contours, and the path where there is one. Returns what a colour bar
+    needs."""
+    import numpy as np
+    from matplotlib.colors import LogNorm
+
+    at, grid = np.asarray(axis, float), np.asarray(energies, float)
+    above = grid - np.nanmin(grid)
+    top = max(np.nanmax(above), np.finfo(float).tiny / 10.0**-DECADES)  # zero where the landscape is flat
+    low = min(max(np.min(above[above > 0], initial=top), top * 10.0**-DECADES), top / 10)
+    levels = np.geomspace(low, top, LEVELS)
+    height = np.clip(above, low, top)
+    filled = panel.contourf(at, at, height, levels, norm=LogNorm(low, top), cmap="Blues", alpha=0.9)
+    panel.contour(at, at, height, levels[1::2], colors="white", linewidths=0.6)
+    if points is not None:
+        x, y = np.asarray(points, float).T
+        panel.plot(x, y, color=style.COLOURS[1], marker="o", ms=2.5, lw=1.5, label="gradient descent")
+        panel.plot(x[0], y[0], color=style.COLOURS[1], marker="s", ms=7)
+        panel.legend(fontsize=9, loc="lower right", frameon=True)
+    panel.set(xlim=at[[0, -1]], ylim=at[[0, -1]])
+    panel.grid(False)
+    return filled

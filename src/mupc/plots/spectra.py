@@ -1,0 +1,50 @@
+"""Eigenvalue distributions of the activity Hessian's parts, beside the laws of random matrices."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from . import style
+
+Law = tuple[tuple[float, float], Callable[[Any], Any]]
+BINS = 40
+
+
+def draw(
+    record: dict[str, Any], path: Path, symbol: str, varied: str, labels: Mapping[str, str], law: Law | None
+) -> None:
+    """A row for each normalisation, a column for each size: the density of eigenvalues, and the law if there is one."""
+    import numpy as np
+
+    config = record["config"]
+    sizes = config["depths"] if varied == "depth" else config["widths"]
+    letter = "H" if varied == "depth" else "N"
+    values = [value for row in record["data"] for value in (row["quantiles"][0], row["quantiles"][-1])]
+    low, high = (min(values), max(values)) if values else (0.0, 1.0)
+    edges = np.linspace(low, high, BINS + 1)
+    width = max(10.0, 2.3 * len(sizes))
+    with style.figure(width=width, height=2.3 * len(labels) + 0.5) as (figure, only):
+        only.remove()
+        axes = figure.subplots(len(labels), len(sizes), squeeze=False, sharex=True, sharey=True)
+        for panels, (normalisation, label) in zip(axes, labels.items(), strict=True):
+            for panel, size in zip(panels, sizes, strict=True):
+                for row in record["data"]:
+                    if (row["normalisation"], row[varied]) == (normalisation, size):
+                        panel.hist(row["quantiles"], edges, density=True, color=style.COLOURS[0], alpha=0.7)
+                if law is not None:
+                    (start, end), density = law
+                    at = np.linspace(start, end, 400)
+                    panel.plot(at, density(at), color=style.COLOURS[1], lw=1.5, label="limit law")
+            panels[0].set_ylabel(f"{label}\ndensity", fontsize=10)
+        top = max((panel.patches and max(patch.get_height() for patch in panel.patches)) or 0 for panel in axes.flat)
+        axes[0, 0].set_ylim(0, 1.05 * top if top else None)
+        for panel, size in zip(axes[0], sizes, strict=True):
+            panel.set_title(f"{letter} = {size}")
+        for panel in axes[-1]:
+            panel.set_xlabel(rf"eigenvalue of ${symbol}$")
+        if law is not None:
+            axes[0, -1].legend(loc="upper right", fontsize=9)
+        style.label_preset(figure, record["preset"])
+        style.save(figure, path)

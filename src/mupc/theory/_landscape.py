@@ -1,0 +1,228 @@
+"""The energy over a plane of activities, and the path of gradient descent through it: the paper's landscape insets."""
+
+import dataclasses
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, ArrayLike, Float, Float64
+
+from .. import _check, _energy
+from .._energy import Energy, as_targets, check_activities
+from .._network import Network, as_inputs
+from .._types import Inputs, Outputs, Scalar
+from ._condition import ROUGH, _positive, _top
+from ._equilibrium import EXACT, equilibrium
+from ._hessian import HessianBlocks, check_weights, hessian_blocks
+
+DENSE = 1024
+"""Unknowns up to which every eigenvector is computed."""
+
+State = Float64[np.ndarray, "layers width"]
+Plane = Float64[np.ndarray, "2 layers width"]
+Point = Float[Array, "layers width"]
+
+
+@dataclasses.dataclass(frozen=True)
+class Landscape:
+    """The energy of one sample over the plane z = centre + α d₁ + β d₂.
+
+    - `energies`: (points, points). `energies[j, i]` belongs to α = `axis[i]` and β = `axis[j]`: rows follow β, as
+      contour plots want them.
+    - `axis`: the values of α, and of β, (points,).
+    - `centre`: (H, N). `directions`: d₁ and d₂, (2, H, N).
+    - `curvatures`: dᵀHd of each direction with the Hessian at the centre, (2,).
+    """
+
+    energies: Float64[np.ndarray, "points points"]
+    axis: Float64[np.ndarray, " points"]
+    centre: State
+    directions: Plane
+    curvatures: Float64[np.ndarray, " 2"]
+
+    def project(self, activities: ArrayLike) -> Float64[np.ndarray, "*path 2"]:
+        """(α, β) of the point of the plane that is nearest to each of the activities (…, H, N), such as those of
+        `mupc.theory.descent_path`."""
+        given = np.asarray(activities, np.float64)
+        if given.shape[-2:] != self.centre.shape:
+            wanted = ", ".join(map(str, self.centre.shape))
+            raise ValueError(f"activities must have shape (…, {wanted}), got {given.shape}. Pass those of one sample.")
+        offsets = (given - self.centre).reshape(*given.shape[:-2], -1)
+        return offsets @ np.linalg.pinv(self.directions.reshape(2, -1))
+
+
+def landscape(
+    network: Any,
+    x: ArrayLike,
+    y: ArrayLike,
+    activities: Any = None,
+    *,
+    directions: ArrayLike | None = None,
+    span: float = 2.0,
+    points: int = 30,
+    energy: Energy | None = None,
+) -> Landscape:
+    """The energy of one sample on a grid, F(z + α d₁ + β d₂) with α and β in [−span, span], in float64.
+
+    **Arguments:**
+
+    - `network`, `x`, `y`: the network and one sample, (D,) or (1, D), and (C,) or (1, C) or its label.
+    - `activities`: the centre z, (H, N) or (H, 1, N). For a linear network with the squared error it is the inference
+      equilibrium by default.
+    - `directions`: d₁ and d₂, (2, H, N). By default unit eigenvectors of the activity Hessian at the centre, of its
+      smallest and of its largest eigenvalue: the flattest direction and the steepest.
+    - `span`, `points`: the half-width of the grid and its resolution, as in the paper by default.
+    - `energy`: `mupc.Energy(...)`.
+
+    **Example:**
+
+    ```python
+    import jax.numpy as jnp, jax.random as jr, mupc
+
+    network = mupc.Network(in_size=8, out_size=3, width=16, hidden_layers=4, activation="linear", key=jr.key(0))
+    found = mupc.theory.landscape(network, jnp.ones(8), jnp.zeros(3), points=11)
+    found.energies.shape, found.energies.argmin()     # (11, 11), 60: the middle
+    found.curvatures[1] / found.curvatures[0]         # 88 or so, the condition number
+    ```
+    """
+    check_weights(network)
+    _check.number("span", span, above=0)
+    _check.integer("points", points, 2)
+    energy = Energy() if energy is None else energy
+    with jax.enable_x64(True):
+        exact, inputs, targets = _sample(network, x, y)
+        centre = _centre(exact, inputs, targets, activities, energy)
+        blocks = hessian_blocks(exact, inputs, targets, centre, energy=energy)
+        chosen = _extreme_vectors(blocks) if directions is None else _checked(directions, centre.shape)
+        plane = chosen.reshape(2, *centre.shape)
+        axis = np.linspace(-span, span, points)
+        arrays = jnp.asarray(centre), jnp.asarray(plane), jnp.asarray(axis)
+        energies = _grid(exact, *arrays, inputs, targets, energy)
+    curvatures = np.array([d @ blocks.product(d) for d in plane.reshape(2, -1)])
+    return Landscape(np.array(energies), axis, centre, plane, curvatures)
+
+
+def descent_path(
+    network: Any,
+    x: ArrayLike,
+    y: ArrayLike,
+    start: Any,
+    *,
+    lr: float,
+    steps: int,
+    energy: Energy | None = None,
+) -> Float64[np.ndarray, "path layers width"]:
+    """The activities along gradient descent z ← z − lr·∂F/∂z of one sample, start included, (steps + 1, H, N), in
+    float64. The last are those of `mupc.infer` with `mupc.GradientDescent(lr, steps)` from the same start.
+
+    **Arguments:** the network and one sample as for `mupc.theory.landscape`, where to start, (H, N) or (H, 1, N), the
+    step size, the number of steps, and `energy=mupc.Energy(...)`.
+
+    **Example:**
+
+    ```python
+    import jax.numpy as jnp, jax.random as jr, mupc
+
+    network = mupc.Network(in_size=8, out_size=3, width=16, hidden_layers=4, activation="linear", key=jr.key(0))
+    x, y = jnp.ones(8), jnp.zeros(3)
+    start, _ = mupc.forward(network, x[None])
+    path = mupc.theory.descent_path(network, x, y, start, lr=0.1, steps=20)
+    path.shape                                                          # (21, 4, 16)
+    mupc.theory.landscape(network, x, y).project(path).shape            # (21, 2)
+    ```
+    """
+    check_weights(network)
+    _check.number("lr", lr, above=0)
+    _check.integer("steps", steps, 1)
+    energy = Energy() if energy is None else energy
+    with jax.enable_x64(True):
+        exact, inputs, targets = _sample(network, x, y)
+        first = jnp.asarray(_state(exact, start))
+        return np.array(_descend(exact, first, inputs, targets, jnp.asarray(lr, jnp.float64), steps, energy))
+
+
+def _sample(network: Network, x: Any, y: Any) -> tuple[Network, Inputs, Outputs]:
+    """The network and a batch of one, in float64."""
+    inputs = as_inputs(network, np.asarray(x)[None] if np.ndim(x) == 1 else x)
+    if len(inputs) != 1:
+        raise ValueError(f"x must be one sample, got {len(inputs)}: a landscape belongs to one sample. Pass x[:1].")
+    single = 1 if jnp.issubdtype(jnp.result_type(y), jnp.floating) else 0
+    targets = as_targets(network, np.asarray(y)[None] if np.ndim(y) == single else y, 1)
+    exact: tuple[Network, Inputs, Outputs] = EXACT.cast((network, inputs, targets))
+    return exact
+
+
+def _state(network: Network, activities: Any) -> State:
+    """Activities (H, N) from those, or from a batch of one."""
+    flat = np.ndim(activities) == 2 and not hasattr(activities, "activities")
+    batch = np.asarray(activities)[:, None] if flat else activities
+    check_activities(network, batch, 1)
+    return np.array(batch, np.float64)[:, 0]
+
+
+def _centre(network: Network, x: Inputs, y: Outputs, activities: Any, energy: Energy) -> State:
+    if activities is not None:
+        return _state(network, activities)
+    if network.activation.name != "linear" or energy.loss != "mse":
+        raise ValueError(
+            f"activities missing: activation {network.activation.name!r} with loss {energy.loss!r} has no equilibrium "
+            "in closed form. Pass mupc.forward(network, x)[0], or the activities of a solution of mupc.infer."
+        )
+    return _state(network, equilibrium(network, x, y, energy=energy))
+
+
+def _checked(directions: ArrayLike, shape: tuple[int, ...]) -> Plane:
+    given = np.array(directions, np.float64)
+    _check.shape("directions", given, (2, *shape), "They are two activities, (2, hidden_layers, width).")
+    if not np.all(np.isfinite(given)) or np.linalg.matrix_rank(given.reshape(2, -1)) < 2:
+        raise ValueError("directions must be finite and span a plane: pass two that are no multiples of each other.")
+    return given
+
+
+def _extreme_vectors(blocks: HessianBlocks) -> Float64[np.ndarray, "2 size"]:
+    """Unit eigenvectors of the smallest and of the largest eigenvalue, signed so that their largest entry is above
+    zero."""
+    if blocks.size < 2:
+        raise ValueError("a landscape needs two unknowns or more, got a network with one hidden unit. Make it wider.")
+    if blocks.size <= DENSE:
+        found = np.linalg.eigh(blocks.dense())[1].T[[0, -1]]
+    else:
+        largest = _top(blocks.size, blocks.product, ROUGH)[0]
+        shifts = (), (-1, largest, ROUGH)  # of H, and of −H
+        found = np.stack([_top(blocks.size, _positive(blocks, largest, *shift)[1].solve)[1] for shift in shifts])
+    peaks = np.argmax(np.abs(found), axis=1)
+    return found * np.sign(found[[0, 1], peaks])[:, None]
+
+
+def _value(network: Network, z: Point, x: Inputs, y: Outputs, energy: Energy) -> Scalar:
+    return _energy.energy(network, z[:, None], x, y, energy=energy)
+
+
+@eqx.filter_jit
+def _grid(
+    network: Network,
+    centre: Point,
+    plane: Float[Array, "2 layers width"],
+    axis: Float[Array, " points"],
+    x: Inputs,
+    y: Outputs,
+    energy: Energy,
+) -> Float[Array, "points points"]:
+    def row(beta: Scalar) -> Float[Array, " points"]:
+        z = centre + axis[:, None, None] * plane[0] + beta * plane[1]
+        return jax.vmap(lambda one: _value(network, one, x, y, energy))(z)
+
+    return jax.lax.map(row, axis)  # row by row: a large network's grid would not fit in memory
+
+
+@eqx.filter_jit
+def _descend(
+    network: Network, start: Point, x: Inputs, y: Outputs, lr: Scalar, steps: int, energy: Energy
+) -> Float[Array, "path layers width"]:
+    def step(z: Point, _: None) -> tuple[Point, Point]:
+        following = z - lr * jax.grad(lambda one: _value(network, one, x, y, energy))(z)
+        return following, following
+
+    return jnp.concatenate([start[None], jax.lax.scan(step, start, length=steps)[1]])

@@ -1,0 +1,341 @@
+"""`mupc hessian`: its numbers against `mupc.theory`, the run folder, checkpoints, interruptions and mistakes."""
+
+import io
+import json
+import subprocess
+import sys
+
+import jax
+import jax.random as jr
+import numpy as np
+import pytest
+from rich.console import Console
+from rich.text import Text
+
+import mupc as library
+from mupc import cli
+from mupc.cli import hessian, hessian_job
+from mupc.cli.display import Display
+from mupc.plots import landscape, spectrum
+
+SMALL = ["--width", "4", "6", "--hidden-layers", "2", "3"]
+ROW = {
+    "width", "hidden_layers", "in_size", "out_size", "unknowns", "largest", "smallest", "condition_number", "definite",
+    "method", "spectrum", "seconds", "seeds",
+}  # fmt: skip
+PNG = b"\x89PNG"
+
+
+@pytest.fixture
+def analyse(mupc, tmp_path):
+    """Runs `mupc hessian` into a folder of its own."""
+
+    def run(*argv, name="hessian"):
+        return mupc("hessian", "--out", tmp_path / name, *argv, folder=tmp_path / name)
+
+    return run
+
+
+def initial(width, depth, seed=0, **options):
+    """The network of the command's flags, in float32 as `mupc train` makes it."""
+    with jax.enable_x64(False):
+        return library.Network(width, width, width, depth, key=jr.key(seed), **{"activation": "linear"} | options)
+
+
+def test_numbers_are_those_of_the_theory(analyse):
+    run = analyse(*SMALL, "--seeds", "3", "--seed", "5", "--json")
+    assert run.code == 0, run.err
+    rows = json.loads(run.out, parse_constant=pytest.fail)["networks"]
+    assert [(row["width"], row["hidden_layers"]) for row in rows] == [(4, 2), (4, 3), (6, 2), (6, 3)]
+    for row in rows:
+        assert set(row) == ROW
+        assert (row["unknowns"], row["method"], row["spectrum"]) == (
+            row["width"] * row["hidden_layers"],
+            "dense",
+            "exact",
+        )
+        assert row["definite"] == {"positive definite": 3}
+        assert [one["seed"] for one in row["seeds"]] == [5, 6, 7]
+        for one in row["seeds"]:
+            found = library.theory.condition_number(initial(row["width"], row["hidden_layers"], one["seed"]))
+            assert one["condition_number"] == pytest.approx(found.condition_number, rel=1e-9)
+            assert (one["largest"], one["smallest"]) == pytest.approx((found.largest, found.smallest), rel=1e-9)
+            assert one["definite"] == found.definite
+        for name in ("largest", "smallest", "condition_number"):
+            assert row[name] == sorted(one[name] for one in row["seeds"])[1]
+
+
+def test_run_folder(analyse):
+    run = analyse(*SMALL)
+    assert run.code == 0, run.err
+    names = {path.name for path in run.folder.iterdir()}
+    assert names == {"config.json", "metrics.jsonl", "summary.json", "spectra.json", "figures"}
+    for name in ("spectrum.png", "condition-numbers.png"):
+        assert (run.folder / "figures" / name).read_bytes().startswith(PNG)
+    about = run.json("config.json")
+    assert set(about) == {"config", "versions", "device", "precision", "seed"}
+    assert about["config"]["networks"][1] == {"width": 4, "hidden_layers": 3, "in_size": 4, "out_size": 4}
+    summary = run.json("summary.json")
+    assert set(summary) == {"networks", "seconds", "interrupted", "message", "device", "out"}
+    assert summary["networks"] == run.metrics and summary["interrupted"] is False
+    values = run.json("spectra.json")[0]["values"]
+    np.testing.assert_allclose(values, np.linalg.eigvalsh(library.theory.activity_hessian(initial(4, 2))), rtol=1e-9)
+
+
+def test_table_and_plain_lines(analyse):
+    run = analyse(*SMALL, "--seeds", "2")
+    assert "\x1b" not in run.out and run.err == ""
+    first = run.json("summary.json")["networks"][0]
+    kappa = f"{first['condition_number']:.4g}"
+    assert run.out.startswith(f"2 hidden layers of 4: κ {kappa}, positive definite 2/2, ")
+    title, _, _, row, *_ = run.out.splitlines()[4:]
+    assert title == "activity Hessian of initial networks, linear, mupc, skip 1, medians of 2 seeds"
+    numbers = [f"{first[name]:.4g}" for name in ("largest", "smallest", "condition_number")]
+    assert row.split()[:8] == ["4", "2", *numbers, "positive", "definite", "2/2"]
+    assert run.out.splitlines()[-1] == f"run folder {run.folder}"
+
+
+def test_a_bar_on_a_terminal(tmp_path):
+    stream = io.StringIO()
+    flags = hessian.HessianFlags(
+        network=hessian.NetworkFlags(width=(4,), hidden_layers=(2, 3)),
+        energy=hessian.EnergyFlags(),
+        method=hessian.MethodFlags(),
+        output=hessian.OutputFlags(out=str(tmp_path / "run")),
+    )
+    hessian_job.analyse(flags, Console(file=stream, force_terminal=True, width=100))
+    shown = Text.from_ansi(stream.getvalue()).plain
+    assert "networks" in shown and "100%" in shown and "hidden layers of" not in shown
+    assert shown.count("positive definite 1/1") == 2
+
+
+def test_nonlinear_networks_have_their_hessian_at_the_forward_pass(analyse):
+    options = {"activation": "tanh", "parameterisation": "sp", "skip": 0, "init": "kaiming-uniform"}
+    flags = [word for name, value in options.items() for word in (f"--{name}", value)]
+    energy = ["--loss", "cross-entropy", "--output-precision", "0.5", "--activity-decay", "0.1", "--free-input"]
+    run = analyse("--width", "4", "--hidden-layers", "2", "--seed", "3", "--json", *flags, *energy)
+    assert run.code == 0, run.err
+    (row,) = json.loads(run.out)["networks"]
+    network, rng = initial(4, 2, 3, **options), np.random.default_rng(3)
+    x, y = rng.standard_normal(4), np.eye(4)[rng.integers(4)]
+    options = {"energy": library.Energy("cross-entropy", 0.5, 0.1), "free_input": True}
+    activities = library.forward(network, x[None])[0]
+    found = library.theory.condition_number(network, x, y, activities, **options)
+    assert row["unknowns"] == 12
+    assert (row["largest"], row["smallest"]) == pytest.approx((found.largest, found.smallest), rel=1e-9)
+
+
+def test_methods(analyse, monkeypatch):
+    """Beyond the limits of what is quick: Lanczos, whose ends agree with the dense ones."""
+    sizes = ("--width", "16", "--hidden-layers", "4", "--json")
+    rows = {"dense": json.loads(analyse(*sizes).out)["networks"][0]}
+    monkeypatch.setattr(hessian_job, "QUICK", 8)
+    monkeypatch.setattr(hessian_job, "DRAWN", 8)
+    rows["auto"] = json.loads(analyse(*sizes, name="auto").out)["networks"][0]
+    rows["plain"] = json.loads(analyse(*sizes, "--no-spectrum", name="plain").out)["networks"][0]
+    asked = analyse(*sizes, "--method", "dense", "--no-spectrum", name="asked")
+    rows["asked"] = json.loads(asked.out)["networks"][0]
+    kinds = {name: (row["method"], row["spectrum"]) for name, row in rows.items()}
+    assert kinds == {
+        "dense": ("dense", "exact"),
+        "auto": ("iterative", "lanczos"),
+        "plain": ("iterative", None),
+        "asked": ("dense", None),
+    }
+    for row in rows.values():
+        assert row["condition_number"] == pytest.approx(rows["dense"]["condition_number"], rel=1e-6)
+    assert not (asked.folder / "figures").exists() and not (asked.folder / "spectra.json").exists()
+
+
+def test_indefinite_hessians_have_no_condition_number(analyse):
+    options = ["--activation", "tanh", "--output-precision", "1e4", "--width", "4", "--hidden-layers", "2"]
+    run = analyse(*options, "--seeds", "2")
+    (row,) = run.json("summary.json")["networks"]
+    assert row["definite"] == {"indefinite": 2} and row["condition_number"] is None and row["smallest"] < 0
+    assert " – " in run.out and "indefinite 2/2" in run.out
+
+
+@pytest.mark.parametrize("method", ["pc", "bp"])
+@pytest.mark.parametrize("end", ["finished", "interrupted", "diverged"])
+def test_training_leaves_its_last_good_network(train, monkeypatch, method, end):
+    """The one whose accuracy is the last that was recorded of a finite network."""
+    if end == "interrupted":
+        show = Display.update
+
+        def interrupt(self, record):
+            show(self, record)
+            if record["step"] > 0:
+                raise KeyboardInterrupt
+
+        monkeypatch.setattr(Display, "update", interrupt)
+    rate = "1e30" if end == "diverged" else "0.1"
+    run = train("--quiet", "--method", method, "--weight-lr", rate)
+    assert run.code == {"finished": 0, "interrupted": 130, "diverged": 1}[end]
+    network = library.load(run.folder / "checkpoints" / "network.safetensors")
+    digits = library.data.load("digits")
+    right = np.argmax(network(digits.x_test), axis=1) == digits.test.targets
+    last = [record for record in run.metrics if not record["diverged"]][-1]
+    assert last["step"] == {"finished": 22, "interrupted": 11, "diverged": 0}[end]
+    assert np.mean(right) == pytest.approx(last["test_accuracy"])
+
+
+@pytest.fixture
+def trained(train):
+    run = train(
+        "--quiet", "--epochs", "0.1", "--activation", "tanh", "--output-precision", "0.25", "--validation", "0.1"
+    )
+    assert run.code == 0, run.err
+    return run.folder
+
+
+def test_a_trained_run(trained, analyse):
+    """With the energy of the run, at the forward pass of its first training sample."""
+    network = library.load(trained / "checkpoints" / "network.safetensors")
+    digits = library.data.load("digits").with_validation(0.1, 0)
+    x, y = digits.x_train[0], digits.y_train[0]
+    energy, activities = library.Energy(output_precision=0.25), library.forward(network, x[None])[0]
+    found = library.theory.condition_number(network, x, y, activities, energy=energy)
+    for number, path in enumerate((trained, trained / "checkpoints" / "network.safetensors")):
+        run = analyse("--checkpoint", path, "--json", name=str(number))
+        assert run.code == 0, run.err
+        (row,) = json.loads(run.out)["networks"]
+        assert (row["width"], row["hidden_layers"], row["in_size"], row["out_size"]) == (8, 3, 64, 10)
+        assert row["condition_number"] == pytest.approx(found.condition_number, rel=1e-9)
+    assert run.json("config.json")["config"]["activation"] == "tanh"
+    assert run.json("config.json")["config"]["output_precision"] == 0.25
+    stiff = analyse("--checkpoint", trained, "--output-precision", "4", "--json", name="stiff")
+    assert json.loads(stiff.out)["networks"][0]["condition_number"] != pytest.approx(found.condition_number, rel=1e-3)
+
+
+def test_a_file_without_a_run(analyse, tmp_path):
+    network = library.Network(5, 3, 4, 2, activation="tanh", use_bias=True, key=jr.key(7))  # float64
+    library.save(tmp_path / "own.safetensors", network)
+    run = analyse("--checkpoint", tmp_path / "own.safetensors", "--seed", "2")
+    assert run.code == 0, run.err
+    rng = np.random.default_rng(2)
+    x, y = rng.standard_normal(5), np.eye(3)[rng.integers(3)]
+    found = library.theory.condition_number(network, x, y, library.forward(network, x[None])[0])
+    (row,) = run.json("summary.json")["networks"]
+    assert row["condition_number"] == pytest.approx(found.condition_number, rel=1e-9)
+    assert run.out.startswith(f"activity Hessian of {tmp_path / 'own.safetensors'}, tanh, mupc, skip 1, at the forward")
+    assert not (run.folder / "figures" / "condition-numbers.png").exists()
+
+
+@pytest.mark.parametrize(
+    ("argv", "help"),
+    [
+        (["--width", "0"], "--width must be at least 1, got 0"),
+        (["--width", "4", "-3"], "--width must be at least 1, got -3"),
+        (["--hidden-layers", "2", "0"], "--hidden-layers must be at least 1, got 0"),
+        (["--in-size", "0"], "--in-size must be at least 1, got 0"),
+        (["--out-size", "-1"], "--out-size must be at least 1, got -1"),
+        (["--seeds", "0"], "--seeds must be at least 1, got 0"),
+        (["--skip", "16"], "--skip 16 needs more than 16 hidden layers"),
+        (["--output-precision", "0"], "--output-precision must be greater than 0"),
+        (["--activity-decay", "-1"], "--activity-decay must be at least 0"),
+        (["--width", "512", "--hidden-layers", "64", "--method", "dense"], "use --method iterative"),
+        (["--checkpoint", "absent"], "--checkpoint absent is not there: give a run folder of `mupc train`"),
+        (["--checkpoint", "."], "has no checkpoints/network.safetensors"),
+    ],
+)
+def test_mistakes(analyse, tmp_path, monkeypatch, argv, help):
+    monkeypatch.chdir(tmp_path)
+    run = analyse(*argv)
+    assert run.code == cli.USAGE_ERROR, run.err
+    assert run.err.startswith("mupc hessian: ") and len(run.err.splitlines()) == 1
+    assert help in run.err and run.out == ""
+    assert not run.folder.exists()
+
+
+@pytest.mark.parametrize(("flag", "value"), [("--activation", "rleu"), ("--method", "exact"), ("--loss", "mae")])
+def test_unknown_names(analyse, flag, value):
+    run = analyse(flag, value)
+    assert run.code == cli.USAGE_ERROR and value in run.err
+    assert not run.folder.exists()
+
+
+@pytest.mark.parametrize("flag", ["--width", "--hidden-layers", "--in-size", "--out-size", "--skip", "--seeds"])
+def test_a_checkpoint_says_what_the_network_is(analyse, flag):
+    run = analyse("--checkpoint", "anywhere", flag, "7")
+    assert run.code == cli.USAGE_ERROR
+    assert f"{flag} has no effect with --checkpoint, which says what the network is: leave it out" in run.err
+
+
+def test_damaged_checkpoints(analyse, trained):
+    file = trained / "checkpoints" / "network.safetensors"
+    content = file.read_bytes()
+    file.write_bytes(content[:-5])
+    run = analyse("--checkpoint", trained)
+    assert run.code == cli.USAGE_ERROR and "it is damaged" in run.err and len(run.err.splitlines()) == 1
+    file.write_bytes(content)
+    (trained / "config.json").write_text("{")
+    run = analyse("--checkpoint", trained)
+    assert run.code == cli.USAGE_ERROR and "is not JSON" in run.err and len(run.err.splitlines()) == 1
+
+
+def test_interruption_keeps_finished_rows(analyse, monkeypatch):
+    measure, calls = hessian_job._measure, []
+
+    def interrupt(*arguments):
+        calls.append(arguments)
+        if len(calls) == 4:
+            raise KeyboardInterrupt
+        return measure(*arguments)
+
+    monkeypatch.setattr(hessian_job, "_measure", interrupt)
+    run = analyse(*SMALL, "--seeds", "2", "--json")
+    assert run.code == cli.INTERRUPTED
+    assert run.err == f"mupc hessian: interrupted; 1 of 4 networks are in {run.folder / 'summary.json'}.\n"
+    summary = run.json("summary.json")
+    assert summary["interrupted"] is True and len(summary["networks"]) == 1
+    assert json.loads(run.out) == summary
+    assert (run.folder / "figures" / "spectrum.png").exists()
+
+    calls[:] = [()] * 3
+    run = analyse(*SMALL, name="at-once")
+    assert (run.code, run.err) == (cli.INTERRUPTED, "mupc hessian: interrupted.\n")
+    assert not run.folder.exists()
+
+
+def test_quiet_and_numbered_folders(mupc, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for _ in range(2):
+        run = mupc("hessian", "--width", "4", "--hidden-layers", "2", "--quiet", "--no-spectrum")
+        assert (run.code, run.out, run.err) == (0, "", "")
+    assert {path.name for path in (tmp_path / "runs").iterdir()} == {"hessian-1", "hessian-2"}
+
+
+def test_help_needs_no_jax():
+    code = "import sys; from mupc.cli import main; code = main(['hessian', '--help']); sys.exit('jax' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "") and "--hidden-layers" in done.stdout
+
+
+@pytest.mark.parametrize("number", [1, 4, 13])
+def test_histograms(tmp_path, number):
+    values = np.linspace(-1, 3, 50)
+    one = {"label": "even", "values": values, "weights": np.full(50, 0.02), "exact": True}
+    law = {"label": "law", "values": values, "density": np.full(50, 0.25)}
+    lumpy = one | {"values": np.append(np.zeros(49), 9.0), "exact": False, "smallest": -1.0}
+    spectrum.histogram([one, lumpy, *[one] * number][:number], tmp_path / "new" / "s.png", laws=[law])
+    assert 0 < (tmp_path / "new" / "s.png").stat().st_size < 300_000
+
+
+def test_condition_numbers_over_widths_and_without_any(tmp_path):
+    rows = [
+        {"width": width, "hidden_layers": 2, "seeds": [{"condition_number": kappa}, {"condition_number": 9.0}]}
+        for width, kappa in ((4, 3.0), (8, None), (16, float("nan")))
+    ]
+    rows.append({"width": 32, "hidden_layers": 2, "seeds": [{"condition_number": None}]})
+    for number, chosen in enumerate((rows, rows[-1:])):
+        spectrum.condition_numbers(chosen, tmp_path / f"{number}.png")
+        assert (tmp_path / f"{number}.png").read_bytes().startswith(PNG)
+
+
+def test_landscapes(tmp_path):
+    axis = np.linspace(-1, 1, 11)
+    bowl = 3 + axis[None, :] ** 2 + 9 * axis[:, None] ** 2
+    holed = [[None if value > 12 else value for value in row] for row in bowl]
+    options = {"titles": ["bowl", "holed", "flat"], "path_points": [[(1, 1), (0.5, -0.5)], None, None]}
+    landscape.draw([bowl, holed, np.ones((11, 11))], axis, tmp_path / "l.png", **options, labels=("α", "β"))
+    assert 0 < (tmp_path / "l.png").stat().st_size < 300_000

@@ -1,0 +1,208 @@
+"""Networks in files: what is written is what comes back, and everything else is refused in one line."""
+
+import itertools
+import json
+import os
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import jax.random as jr
+import numpy as np
+import pytest
+from safetensors import safe_open
+from safetensors.numpy import load_file, save_file
+
+import mupc
+from mupc._activation import ACTIVATIONS
+from mupc._parameterisation import PARAMETERISATIONS
+
+SIZES = {"in_size": 5, "out_size": 3, "width": 4, "hidden_layers": 3}
+
+
+def make(**options):
+    return mupc.Network(**SIZES | {"key": jr.key(1)} | options)
+
+
+def cast(network, dtype):
+    """In a format, with values that it alone can hold."""
+    return jax.tree.map(lambda leaf: (leaf + 1 / 3).astype(dtype), network)
+
+
+def same(one, other):
+    assert jax.tree.structure(one) == jax.tree.structure(other)
+    for a, b in zip(jax.tree.leaves(one), jax.tree.leaves(other), strict=True):
+        assert a.dtype == b.dtype and np.asarray(a).tobytes() == np.asarray(b).tobytes()
+
+
+@pytest.fixture
+def file(tmp_path):
+    path = tmp_path / "network.safetensors"
+    mupc.save(path, make(use_bias=True))
+    return path
+
+
+@pytest.fixture
+def rewrite(file):
+    """Writes the file again with other metadata or other arrays."""
+
+    def write(change=None, arrays=None, metadata=None):
+        with safe_open(file, framework="numpy") as opened:
+            about = json.loads(opened.metadata()["mupc"])
+        metadata = {"mupc": json.dumps(about | (change or {}))} if metadata is None else metadata
+        save_file(load_file(file) | (arrays or {}), file, metadata)
+        return file
+
+    return write
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("use_bias", [False, True])
+def test_round_trip(tmp_path, dtype, use_bias):
+    for number, (parameterisation, skip) in enumerate(itertools.product(PARAMETERISATIONS, (0, 1, 2))):
+        network = cast(make(parameterisation=parameterisation, skip=skip, use_bias=use_bias), dtype)
+        mupc.save(tmp_path / str(number), network)
+        same(mupc.load(tmp_path / str(number)), network)
+
+
+@pytest.mark.parametrize("options", [{"hidden_layers": 1, "use_bias": True}, {"multipliers": (0.1, 1 / 3, 7e-20)}])
+def test_round_trip_of_special_networks(tmp_path, options):
+    network = make(**options)
+    mupc.save(str(tmp_path / "new" / "network"), network)
+    same(mupc.load(str(tmp_path / "new" / "network")), network)
+
+
+@pytest.mark.parametrize("activation", ACTIVATIONS)
+def test_every_named_activation_comes_back(tmp_path, activation):
+    mupc.save(tmp_path / "n", make(activation=activation))
+    assert mupc.load(tmp_path / "n").activation is ACTIVATIONS[activation]
+
+
+def test_weights_that_are_not_finite_are_kept(tmp_path):
+    network = eqx.tree_at(lambda n: n.input.weight, make(), jnp.full((4, 5), jnp.nan))
+    mupc.save(tmp_path / "n", network)
+    same(mupc.load(tmp_path / "n"), network)
+
+
+def test_others_can_read_the_file(file):
+    network = make(use_bias=True)
+    arrays = load_file(file)
+    names = {f"{layer}.{leaf}" for layer in ("input", "hidden", "readout") for leaf in ("weight", "bias")}
+    assert set(arrays) == names
+    np.testing.assert_array_equal(arrays["hidden.weight"], network.hidden.weight)
+    with safe_open(file, framework="numpy") as opened:
+        about = json.loads(opened.metadata()["mupc"])
+    expected = SIZES | {"activation": "relu", "parameterisation": "mupc", "skip": 1, "use_bias": True, "version": 1}
+    assert about == expected | {"multipliers": [5**-0.5, 16**-0.5, 0.25]}
+
+
+def test_writing_is_whole_or_not_at_all(file, monkeypatch):
+    before = file.read_bytes()
+
+    def full(*_):
+        raise OSError("no space left")
+
+    monkeypatch.setattr(os, "replace", full)
+    with pytest.raises(OSError, match="no space"):
+        mupc.save(file, make())
+    assert file.read_bytes() == before
+    assert list(file.parent.iterdir()) == [file]
+
+
+@pytest.mark.parametrize(
+    ("network", "error", "message"),
+    [
+        (make(activation=lambda z: z**3), ValueError, "activation '<lambda>' is a function of your own"),
+        (make(activation=mupc.Activation("relu", jnp.sin)), ValueError, "activation 'relu' is a function of your own"),
+        (eqx.tree_at(lambda n: n.input.bias, make(use_bias=True), None), ValueError, "changed by hand"),
+        (eqx.tree_at(lambda n: n.input.weight, make(), jnp.ones((4, 6))), ValueError, "changed by hand"),
+        (cast(make(), "bfloat16"), ValueError, "input.weight is bfloat16: convert it to float32 or float64"),
+        ("network", TypeError, "must be a mupc.Network"),
+    ],
+)
+def test_what_cannot_be_saved(tmp_path, network, error, message):
+    with pytest.raises(error, match=message) as caught:
+        mupc.save(tmp_path / "n", network)
+    assert "\n" not in str(caught.value)
+    assert not any(tmp_path.iterdir())
+
+
+def test_folders_are_no_files(tmp_path):
+    with pytest.raises(ValueError, match="is a folder: name a file in it"):
+        mupc.save(tmp_path, make())
+    with pytest.raises(ValueError, match="there is no file"):
+        mupc.load(tmp_path)
+    with pytest.raises(ValueError, match="there is no file .*absent: give one that mupc.save"):
+        mupc.load(tmp_path / "absent")
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda content: content[:-1],
+        lambda content: content[: len(content) // 2],
+        lambda content: content[:4],
+        lambda content: b"",
+        lambda content: content + b"more",
+        lambda content: b"\xff" * 8 + content[8:],
+        lambda content: content[:8] + b"?" + content[9:],
+        lambda content: b"PK\x03\x04 a zip file, perhaps",
+        lambda content: content.replace(b"F64", b"F6?"),
+    ],
+)
+def test_corrupt_bytes(file, damage):
+    file.write_bytes(damage(file.read_bytes()))
+    with pytest.raises(ValueError, match="cannot be read as a safetensors file.*Save it again") as caught:
+        mupc.load(file)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"version": 2}, "is of format 2, newer than the 1 known here: update mupc"),
+        ({"version": "1"}, "damaged metadata"),
+        ({"width": 4.0}, "damaged metadata"),
+        ({"use_bias": 1}, "damaged metadata"),
+        ({"colour": "red"}, "damaged metadata"),
+        ({"multipliers": [1.0, float("nan"), 1.0]}, "damaged metadata"),
+        ({"multipliers": [1.0, 1.0]}, "cannot be built: multipliers must be three numbers"),
+        ({"multipliers": [1.0, 1.0, 10**400]}, "cannot be built"),
+        ({"activation": "rleu"}, "cannot be built: activation 'rleu' is not known"),
+        ({"parameterisation": "mup"}, "cannot be built: parameterisation 'mup' is not known"),
+        ({"width": 0}, "cannot be built: width must be at least 1"),
+        ({"skip": 3}, "cannot be built: skip=3 needs more than 3 hidden layers"),
+        ({"width": 6}, r"hidden.bias of shape \(2, 4\) and format F64, but its architecture has \(2, 6\)"),
+        ({"hidden_layers": 10**9}, r"hidden.bias of shape \(2, 4\)"),
+        ({"use_bias": False}, "holds hidden.bias, .* but its architecture has hidden.weight, input.weight"),
+    ],
+)
+def test_wrong_metadata(rewrite, change, message):
+    with pytest.raises(ValueError, match=message) as caught:
+        mupc.load(rewrite(change))
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("metadata", [{}, {"format": "pt"}])
+def test_other_safetensors_files(rewrite, metadata):
+    with pytest.raises(ValueError, match="holds no mupc network"):
+        mupc.load(rewrite(metadata=metadata))
+
+
+@pytest.mark.parametrize("text", ["{", "[1]", "null", "{}", '"mupc"'])
+def test_metadata_that_is_no_architecture(rewrite, text):
+    with pytest.raises(ValueError, match="damaged metadata"):
+        mupc.load(rewrite(metadata={"mupc": text}))
+
+
+@pytest.mark.parametrize("dtype", [np.int32, np.float16])
+def test_wrong_formats(rewrite, dtype):
+    arrays = {"input.weight": np.zeros((4, 5), dtype)}
+    with pytest.raises(ValueError, match="input.weight of shape .* in F32 or F64"):
+        mupc.load(rewrite(arrays=arrays))
+
+
+def test_float64_needs_the_64_bit_mode(tmp_path):
+    mupc.save(tmp_path / "n", cast(make(), "float64"))
+    with jax.enable_x64(False), pytest.raises(ValueError, match="needs JAX's 64-bit mode"):
+        mupc.load(tmp_path / "n")
