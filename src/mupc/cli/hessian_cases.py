@@ -92,11 +92,18 @@ def _checkpoint(flags: NetworkFlags) -> tuple[list[Case], config.TrainConfig | N
         raise ValueError(f"--checkpoint {path} {what}: give a run folder of `mupc train`, or a file of mupc.save.")
     with jax.enable_x64(True):
         network = load(file)
-    folder = file.parent.parent
-    of_run = file == folder / CHECKPOINT and (folder / "config.json").is_file()
-    trained = config.load(folder) if of_run else None
+    folder = file.resolve().parent.parent
+    of_run = file.resolve() == folder / CHECKPOINT and (folder / "config.json").is_file()
+    trained = _configuration(folder) if of_run else None
     sample = functools.partial(_random_sample, network) if trained is None else functools.partial(_first, trained)
     return [Case(network, lambda seed: network, sample)], trained
+
+
+def _configuration(folder: Path) -> config.TrainConfig:
+    try:
+        return config.load(folder)
+    except ValueError as error:  # which names the flag of `mupc train`
+        raise ValueError(str(error).replace("--config", "the configuration of --checkpoint", 1)) from None
 
 
 def _first(trained: config.TrainConfig, seed: int) -> Sample:

@@ -47,6 +47,7 @@ def analyse(flags: HessianFlags, console: Console) -> Summary:
     }
     folder.write("config.json", about)
     console.quiet = flags.output.quiet or flags.output.json
+    console.print(_title(cases, flags.network, energy), highlight=False, markup=False, soft_wrap=True)
     rows: list[Row] = []
     spectra: list[Row] = []
     interrupted, begin = False, time.perf_counter()
@@ -80,7 +81,7 @@ def analyse(flags: HessianFlags, console: Console) -> Summary:
     }
     folder.write("summary.json", summary)
     _draw(rows, spectra, folder)
-    _conclude(summary, _title(cases, flags.network, energy), console)
+    _conclude(summary, console)
     return summary
 
 
@@ -161,7 +162,7 @@ NUMBERS = ("largest", "smallest", "condition_number")
 def _row(case: Case, method: Method, measured: list[Measured]) -> Row:
     """One line of the table: medians over the seeds. A condition number that is not defined counts as infinite."""
     each = [{name: getattr(found.ends, name) for name in NUMBERS} for found in measured]
-    medians = {name: float(np.median(np.nan_to_num([one[name] for one in each], nan=np.inf))) for name in NUMBERS}
+    medians = {name: _median([one[name] for one in each]) for name in NUMBERS}
     kinds = [found.ends.definite for found in measured]
     return {
         **_sizes(case.form),
@@ -176,6 +177,10 @@ def _row(case: Case, method: Method, measured: list[Measured]) -> Row:
             for found, one, kind in zip(measured, each, kinds, strict=True)
         ],
     }
+
+
+def _median(values: list[float]) -> float:
+    return float(np.median(np.nan_to_num(values, nan=np.inf, posinf=np.inf)))
 
 
 def _sizes(form: Network) -> dict[str, int]:
@@ -233,7 +238,7 @@ def _line(row: Row) -> str:
 
 
 def _title(cases: list[Case], flags: NetworkFlags, energy: Energy) -> str:
-    """What the table is about."""
+    """What is to come."""
     form = cases[0].form
     parts = [f"activity Hessian of {flags.checkpoint or 'initial networks'}", form.activation.name]
     parts += [form.parameterisation, f"skip {form.skip}"]
@@ -244,8 +249,7 @@ def _title(cases: list[Case], flags: NetworkFlags, energy: Energy) -> str:
     return ", ".join(parts)
 
 
-def _conclude(summary: Summary, title: str, console: Console) -> None:
-    console.print(title, highlight=False, markup=False, soft_wrap=True)
+def _conclude(summary: Summary, console: Console) -> None:
     table = Table(box=None, header_style="bold", pad_edge=False, padding=(0, 1))
     for name in ("width", "hidden\nlayers", "λ max", "λ min", "κ"):
         table.add_column(name, justify="right", no_wrap=True)

@@ -13,6 +13,8 @@ ALONE = (6.4, 4.2)
 """Inches of a figure with one panel."""
 UNEVEN = 30
 """The tallest bin over the median of those that hold something, from which on the axis is logarithmic."""
+BLUR = 0.6
+"""The nodes of a quadrature are about as far apart as bins. Blurred by so many bins, they do not look like peaks."""
 GREY = "#666666"
 
 Table = Mapping[str, Any]
@@ -49,8 +51,8 @@ def histogram(spectra: Sequence[Table], path: str | Path, laws: Sequence[Table] 
         only.remove()
         axes = figure.subplots(rows, columns, squeeze=False)
         for panel, spectrum in zip(axes.flat, shown, strict=False):
-            values = np.asarray(spectrum["values"], float)
-            heights, edges = np.histogram(values, BINS, weights=np.asarray(spectrum["weights"], float), density=True)
+            values, weights = (np.asarray(spectrum[name], float) for name in ("values", "weights"))
+            heights, edges = _bins(values, weights, spectrum["exact"])
             panel.stairs(heights, edges, fill=True, color=blue, alpha=0.5)
             panel.stairs(heights, edges, color=blue, lw=1)
             for law, colour in zip(laws, style.cycle(len(laws) + 1)[1:], strict=True):
@@ -73,6 +75,20 @@ def histogram(spectra: Sequence[Table], path: str | Path, laws: Sequence[Table] 
         if len(shown) < len(spectra):
             figure.suptitle(f"the first {len(shown)} of {len(spectra)}", fontsize=11)
         style.save(figure, path)
+
+
+def _bins(values: Any, weights: Any, exact: bool) -> Any:
+    """The density in each bin, and the edges of the bins; if not exact, with every value spread over the bins around
+    it by a Gaussian."""
+    import numpy as np
+
+    heights, edges = np.histogram(values, BINS, weights=weights, density=True)
+    if exact:
+        return heights, edges
+    step = edges[1] - edges[0]
+    offsets = (edges[:-1, None] + step / 2 - values) / (BLUR * step)
+    shares = np.exp(-(offsets**2) / 2)
+    return shares / shares.sum(axis=0) @ weights / (step * weights.sum()), edges
 
 
 def condition_numbers(rows: Sequence[Table], path: str | Path) -> None:

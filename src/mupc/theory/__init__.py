@@ -1,5 +1,6 @@
-"""Closed forms of the theory: activity Hessians, their condition numbers, and the equilibrium of linear networks;
-equilibrium propagation beside predictive coding, and the limiting spectra of random matrices.
+"""Closed forms of the theory: activity Hessians, their condition numbers, and the equilibrium of linear networks; the
+paper's theorems as checks of a network, energy landscapes, equilibrium propagation beside predictive coding, and the
+limiting spectra of random matrices.
 
 >>> import jax.random as jr, mupc
 >>> network = mupc.Network(in_size=8, out_size=3, width=16, hidden_layers=4, activation="linear", key=jr.key(0))

@@ -99,7 +99,8 @@ def _iterative(blocks: HessianBlocks) -> tuple[float, float]:
     if blocks.size <= TINY:
         return _dense(blocks)
     rough = _top(blocks.size, blocks.product, ROUGH)[0]
-    return -_lowest(blocks, *_positive(blocks, rough, -1, rough, ROUGH)), _lowest(blocks, *_positive(blocks, rough))
+    largest = -_lowest(blocks, *_positive(blocks, rough, -1, (1 + ROUGH) * rough, ROUGH))
+    return largest, _lowest(blocks, *_positive(blocks, largest))
 
 
 METHODS = {"dense": _dense, "iterative": _iterative}

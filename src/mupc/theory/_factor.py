@@ -40,7 +40,7 @@ class Cholesky:
 
     @property
     def log_determinant(self) -> float:
-        """log det(H + shift·I)."""
+        """log det(sign·H + shift·I)."""
         return 2 * float(sum(np.sum(np.log(np.diag(factor))) for factor in self._factors))
 
     def solve(self, vector: Vector) -> Vector:
@@ -59,7 +59,7 @@ class Cholesky:
 
 
 def _less(block: Block, left: Block, right: Block) -> Block:
-    """block − left·rightᵀ, in place. By scipy, as all else here: its threads and numpy's would wait for each other."""
+    """block − left·rightᵀ, in place. By scipy, whose threads and those of numpy's products get in each other's way."""
     return sl.blas.dgemm(-1.0, right.T, left.T, 1.0, block.T, trans_a=True, overwrite_c=True).T
 
 
