@@ -28,7 +28,7 @@ FAMILIES = {
     "forward-pass": lambda c: {"sizes": [1.1**n for n in range(1, c.layers)]},
     "conditioning": conditioning,
     "landscape-slices": landscape,
-    "spectra": lambda c: {"quantiles": [1 + n / 25 for n in range(101)], "size": 101},
+    "spectra": lambda c: {"quantiles": [1 + n / 25 for n in range(101)], "asymmetry": 0.0},
     "loss-energy-ratios": lambda c: {"ratio": 1 + c.depth / c.width},
     "toy-landscape": lambda c: {
         "condition_number": 9.0,

@@ -17,7 +17,11 @@ def judge(slug, spectrum, keep=lambda cell: True):
     figure = experiments.find(slug).load()
     config = figure.config("paper")
     cells = [cell for cell in figure.cells(config, {}) if keep(cell)]
-    table = [{**vars(cell), "quantiles": spectrum(cell).tolist()} for cell in cells]
+    made = [(cell, spectrum(cell)) for cell in cells]
+    table = [
+        {**vars(cell), "quantiles": values.tolist(), "asymmetry": float(np.max(np.abs(values + values[::-1])))}
+        for cell, values in made
+    ]
     return [claim.verdict for claim in figure.claims(config, table)]
 
 
@@ -54,12 +58,13 @@ def test_distance():
 
 
 @pytest.mark.parametrize("part", "doh")
-@pytest.mark.parametrize("normalisation, parameterisation", [("weights", "sp"), ("multipliers", "ntp")])
-def test_cells_are_dense_eigenvalues(part, normalisation, parameterisation):
+@pytest.mark.parametrize("place, normalisation, parameterisation", [(0, "weights", "sp"), (1, "multipliers", "ntp")])
+def test_cells_are_dense_eigenvalues(part, place, normalisation, parameterisation):
     found = run_cell(SpectrumCell(part, normalisation, 4, 3, 5), experiments.Context())
-    network = mupc.Network(4, 4, 4, 3, activation="linear", parameterisation=parameterisation, skip=0, key=jr.key(5))
+    key = jr.fold_in(jr.key(5), place)
+    network = mupc.Network(4, 4, 4, 3, activation="linear", parameterisation=parameterisation, skip=0, key=key)
     weights = [*np.asarray(network.hidden.weight), np.asarray(network.readout.weight)]
-    scaled = [weight * (0.5 if part and parameterisation == "ntp" else 1.0) for weight in weights]
+    scaled = [weight * (0.5 if parameterisation == "ntp" else 1.0) for weight in weights]
     diagonal = np.zeros((12, 12))
     off = np.zeros((12, 12))
     for layer, weight in enumerate(scaled):
@@ -71,4 +76,5 @@ def test_cells_are_dense_eigenvalues(part, normalisation, parameterisation):
     values = np.linalg.eigvalsh({"d": diagonal, "o": off, "h": diagonal + off}[part])
     assert (found["quantiles"][0], found["quantiles"][-1]) == pytest.approx((values[0], values[-1]))
     assert np.mean(found["quantiles"]) == pytest.approx(np.mean(values), abs=0.05)
+    assert found["asymmetry"] == pytest.approx(np.max(np.abs(values + values[::-1])), abs=1e-12)
     assert found["size"] == 12

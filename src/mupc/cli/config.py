@@ -23,7 +23,8 @@ Precision = Literal["float32", "tf32", "bf16", "float64"]
 Solver = Literal["gd", "adam", "error-space", "exact-linear", "ode"]
 
 
-def _hint(text: str, metavar: str | None = None) -> Any:
+def hint(text: str, metavar: str | None = None) -> Any:
+    """What help says of a flag's default."""
     return tyro.conf.arg(metavar=metavar, help_behavior_hint=text)
 
 
@@ -50,7 +51,7 @@ class DataFlags:
 
     data: str = "digits"
     """A data set (digits, mnist, fashion-mnist, cifar10), or the path of a .npz file."""
-    data_dir: Annotated[str | None, _hint("(default: the system's, then the cache)", "DIR")] = None
+    data_dir: Annotated[str | None, hint("(default: the system's, then the cache)", "DIR")] = None
     """Folder with the files of the data set."""
     verify_data: bool = True
     """Refuse files that differ from the published ones."""
@@ -74,7 +75,7 @@ class NetworkFlags:
     """How weights and multipliers scale with width and depth: μPC, standard, neural tangent or orthogonal."""
     skip: int = 1
     """Skip connections: 0 for none, 1 for a ResNet, n to skip n layers."""
-    init: Annotated[Init | None, _hint("(default: the parameterisation's own)")] = None
+    init: Annotated[Init | None, hint("(default: the parameterisation's own)")] = None
     """Initial weights."""
     bias: bool = False
     """Give the layers biases."""
@@ -88,15 +89,15 @@ class InferenceFlags:
     """Predictive coding, or backpropagation as a baseline on the same network."""
     solver: Solver = "gd"
     """Gradient descent, Adam, Gauss–Newton (reaches every layer), exact (linear networks) or the gradient flow."""
-    activity_lr: Annotated[float | str | None, NUMBER_OR_AUTO, _hint("(default: gd 0.4, adam 0.01)")] = None
+    activity_lr: Annotated[float | str | None, NUMBER_OR_AUTO, hint("(default: gd 0.4, adam 0.01)")] = None
     """Step size, acting on the energy of one sample (the paper's β is 64 times this); auto: gd chooses it itself."""
     momentum: float = 0.0
     """Momentum of gd."""
-    inference_steps: Annotated[
-        int | None, _hint("(default: as many as hidden layers for gd and adam, otherwise 1)")
-    ] = None
+    inference_steps: Annotated[int | None, hint("(default: as many as hidden layers for gd and adam, otherwise 1)")] = (
+        None
+    )
     """Steps of inference per batch; for ode, an upper limit."""
-    inference_tol: Annotated[float | None, _hint("(default: ode 0.001, others: take all steps)")] = None
+    inference_tol: Annotated[float | None, hint("(default: ode 0.001, others: take all steps)")] = None
     """Stop inference when the activity gradient has fallen to this fraction of its start."""
     cg_steps: int = 2
     """Conjugate-gradient steps in each step of error-space."""
@@ -132,7 +133,7 @@ class LearningFlags:
     """Number format of matrix products."""
     seed: int = 0
     """Seed of the initial weights, the order of batches and the validation split."""
-    evaluate_every: Annotated[int | None, _hint("(default: ten times in all, at least once an epoch)")] = None
+    evaluate_every: Annotated[int | None, hint("(default: ten times in all, at least once an epoch)")] = None
     """Steps between evaluations."""
 
 
@@ -142,21 +143,27 @@ class TrainConfig(LearningFlags, InferenceFlags, NetworkFlags, DataFlags):
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class OutputFlags:
-    """Where results go, and what is shown."""
+class ScreenFlags:
+    """What is shown."""
 
-    out: Annotated[str | None, _hint("(default: runs/DATA-METHOD-N)", "DIR")] = None
-    """Run folder; it must be new or empty."""
-    config: Annotated[str | None, _hint("(optional)", "FILE")] = None
-    """Repeat the run of this config.json; other flags given override it."""
-    tensorboard: bool = True
-    """Write TensorBoard events into the run folder."""
     json: tyro.conf.FlagCreatePairsOff[bool] = False
     """Print the summary as one JSON object, and nothing else."""
     quiet: tyro.conf.FlagCreatePairsOff[bool] = False
     """Print errors only."""
     debug: tyro.conf.FlagCreatePairsOff[bool] = False
     """Show tracebacks."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class OutputFlags(ScreenFlags):
+    """Where results go, and what is shown."""
+
+    out: Annotated[str | None, hint("(default: runs/DATA-METHOD-N)", "DIR")] = None
+    """Run folder; it must be new or empty."""
+    config: Annotated[str | None, hint("(optional)", "FILE")] = None
+    """Repeat the run of this config.json; other flags given override it."""
+    tensorboard: bool = True
+    """Write TensorBoard events into the run folder."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -170,8 +177,8 @@ class _Flags:
 
 _GROUPS = {"data": DataFlags, "network": NetworkFlags, "inference": InferenceFlags, "learning": LearningFlags}
 DESCRIPTION = (
-    "Train a network and write a run folder: config.json, metrics.jsonl, summary.json, figures and TensorBoard "
-    "events. Without options: 16 hidden layers on the built-in digits, in a few seconds."
+    "Train a network and write a run folder: config.json, metrics.jsonl, summary.json, figures, the trained network "
+    "and TensorBoard events. Without options: 16 hidden layers on the built-in digits, in a few seconds."
 )
 
 

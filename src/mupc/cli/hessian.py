@@ -3,28 +3,24 @@
 import dataclasses
 import re
 import sys
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import tyro
 
-from .config import Activation, Init, Loss, Parameterisation, in_flags
-
-
-def _arg(hint: str, metavar: str | None = None) -> Any:
-    return tyro.conf.arg(metavar=metavar, help_behavior_hint=hint)
+from .config import Activation, Init, Loss, Parameterisation, ScreenFlags, hint, in_flags
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class NetworkFlags:
     """Which networks: every --width with every --hidden-layers, at initialisation, or the one of a checkpoint."""
 
-    width: Annotated[tuple[int, ...] | None, _arg("(default: 64)", "INT [INT ...]")] = None
+    width: Annotated[tuple[int, ...] | None, hint("(default: 64)", "INT [INT ...]")] = None
     """Units of every hidden layer, one or more numbers."""
-    hidden_layers: Annotated[tuple[int, ...] | None, _arg("(default: 16)", "INT [INT ...]")] = None
+    hidden_layers: Annotated[tuple[int, ...] | None, hint("(default: 16)", "INT [INT ...]")] = None
     """Number of hidden layers, one or more."""
-    in_size: Annotated[int | None, _arg("(default: the width)")] = None
+    in_size: Annotated[int | None, hint("(default: the width)")] = None
     """Number of inputs."""
-    out_size: Annotated[int | None, _arg("(default: the width)")] = None
+    out_size: Annotated[int | None, hint("(default: the width)")] = None
     """Number of outputs."""
     activation: Activation = "linear"
     """Nonlinearity. All but linear networks have their Hessian taken at the forward pass of one sample."""
@@ -32,13 +28,13 @@ class NetworkFlags:
     """How weights and multipliers scale with width and depth: μPC, standard, neural tangent or orthogonal."""
     skip: int = 1
     """Skip connections: 0 for none, 1 for a ResNet, n to skip n layers."""
-    init: Annotated[Init | None, _arg("(default: the parameterisation's own)")] = None
+    init: Annotated[Init | None, hint("(default: the parameterisation's own)")] = None
     """Initial weights."""
     seed: int = 0
     """Seed of the initial weights and of a random sample."""
     seeds: int = 1
     """How many seeds, from --seed on; the table shows medians."""
-    checkpoint: Annotated[str | None, _arg("(optional)", "RUN|FILE")] = None
+    checkpoint: Annotated[str | None, hint("(optional)", "RUN|FILE")] = None
     """A trained network instead: a run folder of `mupc train` (sample: its first), or a file that mupc.save wrote."""
 
 
@@ -46,11 +42,11 @@ class NetworkFlags:
 class EnergyFlags:
     """Which energy."""
 
-    loss: Annotated[Loss | None, _arg("(default: the run's, or mse)")] = None
+    loss: Annotated[Loss | None, hint("(default: the run's, or mse)")] = None
     """Loss at the output."""
-    output_precision: Annotated[float | None, _arg("(default: the run's, or 1)")] = None
+    output_precision: Annotated[float | None, hint("(default: the run's, or 1)")] = None
     """Weight λ of the output loss."""
-    activity_decay: Annotated[float | None, _arg("(default: the run's, or 0)")] = None
+    activity_decay: Annotated[float | None, hint("(default: the run's, or 0)")] = None
     """Penalty on the squares of activities."""
     free_input: bool = False
     """Let the input be free too (the unsupervised case)."""
@@ -67,17 +63,11 @@ class MethodFlags:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class OutputFlags:
+class OutputFlags(ScreenFlags):
     """Where results go, and what is shown."""
 
-    out: Annotated[str | None, _arg("(default: runs/hessian-N)", "DIR")] = None
+    out: Annotated[str | None, hint("(default: runs/hessian-N)", "DIR")] = None
     """Run folder; it must be new or empty."""
-    json: tyro.conf.FlagCreatePairsOff[bool] = False
-    """Print the summary as one JSON object, and nothing else."""
-    quiet: tyro.conf.FlagCreatePairsOff[bool] = False
-    """Print errors only."""
-    debug: tyro.conf.FlagCreatePairsOff[bool] = False
-    """Show tracebacks."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

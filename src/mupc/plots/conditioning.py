@@ -180,8 +180,8 @@ def _top(record: Record) -> float:
 
 
 def _short(value: float) -> str:
-    """2, 35, 470, 8.6e3 …"""
+    """2.3, 35, 470, 9e3 …"""
     if value < 1000:
         return f"{value:.2g}" if value < 100 else f"{value:.0f}"
-    power = math.floor(math.log10(value))
-    return f"{value / 10**power:.0f}e{power}"
+    mantissa, exponent = f"{value:.0e}".split("e")
+    return f"{mantissa}e{int(exponent)}"

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from . import style
 
-Law = tuple[tuple[float, float], Callable[[Any], Any]]
+Law = tuple[str, Any]
+"""A name, and what has `edges` and a `density`, such as a `mupc.theory.Law`."""
 BINS = 40
 
 
@@ -22,8 +23,7 @@ def draw(
     sizes = config["depths"] if varied == "depth" else config["widths"]
     letter = "H" if varied == "depth" else "N"
     values = [value for row in record["data"] for value in (row["quantiles"][0], row["quantiles"][-1])]
-    low, high = (min(values), max(values)) if values else (0.0, 1.0)
-    edges = np.linspace(low, high, BINS + 1)
+    edges = np.linspace(min(values, default=0.0), max(values, default=1.0), BINS + 1)
     width = max(10.0, 2.3 * len(sizes))
     with style.figure(width=width, height=2.3 * len(labels) + 0.5) as (figure, only):
         only.remove()
@@ -34,9 +34,10 @@ def draw(
                     if (row["normalisation"], row[varied]) == (normalisation, size):
                         panel.hist(row["quantiles"], edges, density=True, color=style.COLOURS[0], alpha=0.7)
                 if law is not None:
-                    (start, end), density = law
-                    at = np.linspace(start, end, 400)
-                    panel.plot(at, density(at), color=style.COLOURS[1], lw=1.5, label="limit law")
+                    name, limit = law
+                    low, high = limit.edges
+                    at = np.linspace(low, high, 400)
+                    panel.plot(at, limit.density(at), color=style.COLOURS[1], lw=1.5, label=name)
             panels[0].set_ylabel(f"{label}\ndensity", fontsize=10)
         top = max((panel.patches and max(patch.get_height() for patch in panel.patches)) or 0 for panel in axes.flat)
         axes[0, 0].set_ylim(0, 1.05 * top if top else None)
@@ -45,6 +46,6 @@ def draw(
         for panel in axes[-1]:
             panel.set_xlabel(rf"eigenvalue of ${symbol}$")
         if law is not None:
-            axes[0, -1].legend(loc="upper right", fontsize=9)
+            figure.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside upper right", fontsize=9)
         style.label_preset(figure, record["preset"])
         style.save(figure, path)

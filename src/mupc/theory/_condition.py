@@ -98,9 +98,9 @@ def _dense(blocks: HessianBlocks) -> tuple[float, float]:
 def _iterative(blocks: HessianBlocks) -> tuple[float, float]:
     if blocks.size <= TINY:
         return _dense(blocks)
-    rough = _top(blocks.size, blocks.product, ROUGH)[0]
-    largest = -_lowest(blocks, *_positive(blocks, rough, -1, (1 + ROUGH) * rough, ROUGH))
-    return largest, _lowest(blocks, *_positive(blocks, largest))
+    rough = leading(blocks.size, blocks.product, ROUGH)[0]
+    largest = -_lowest(blocks, *positive(blocks, rough, -1, (1 + ROUGH) * rough, ROUGH))
+    return largest, _lowest(blocks, *positive(blocks, largest))
 
 
 METHODS = {"dense": _dense, "iterative": _iterative}
@@ -108,10 +108,10 @@ METHODS = {"dense": _dense, "iterative": _iterative}
 
 def _lowest(blocks: HessianBlocks, shift: float, factor: Cholesky) -> float:
     """The smallest eigenvalue of ±H, given the factor of ±H + shift·I."""
-    return 1 / _top(blocks.size, factor.solve)[0] - shift
+    return 1 / leading(blocks.size, factor.solve)[0] - shift
 
 
-def _top(size: int, product: Any, tol: float = TOL) -> tuple[float, Vectors]:
+def leading(size: int, product: Any, tol: float = TOL) -> tuple[float, Vectors]:
     """The largest eigenvalue of a symmetric map, within `tol` of its size, and a unit eigenvector."""
     start = np.random.default_rng(0).standard_normal(size)
     operator = ssl.LinearOperator((size, size), matvec=lambda v: product(v.ravel()), dtype=np.float64)
@@ -119,7 +119,7 @@ def _top(size: int, product: Any, tol: float = TOL) -> tuple[float, Vectors]:
     return float(values[0]), vectors[:, 0]
 
 
-def _positive(
+def positive(
     blocks: HessianBlocks, largest: float, sign: int = 1, start: float = 0.0, step: float = 1e-13
 ) -> tuple[float, Cholesky]:
     """A shift and the Cholesky factor of sign·H + shift·I, for the first shift that makes this positive definite.

@@ -56,7 +56,7 @@ def ep_energy(
     """
     maps = _maps(network, nudge)
     inputs, targets = _sample(network, x, y, nudge)
-    hidden, output = _states(network, activities, len(inputs))
+    hidden, output = states(network, activities, len(inputs))
     drive = _drive(maps, inputs, targets, 0.0)
     total = ((hidden**2).sum() + (output**2).sum() + nudge * ((targets - output) ** 2).sum()) / 2
     total = total - (hidden * drive[0]).sum() - (output * drive[1]).sum() - (output * (hidden[-1] @ maps.last.T)).sum()
@@ -87,7 +87,7 @@ def ep_gradient(network: Any, activities: Any, x: ArrayLike, y: ArrayLike | None
     """
     maps = _maps(network, nudge)
     inputs, targets = _sample(network, x, y, nudge)
-    hidden, output = _states(network, activities, len(inputs))
+    hidden, output = states(network, activities, len(inputs))
     drive = _drive(maps, inputs, targets, nudge)
     below = hidden - drive[0]
     below[1:] -= hidden[:-1] @ maps.hidden.mT
@@ -213,7 +213,7 @@ def _sample(network: Network, x: ArrayLike, y: ArrayLike | None, nudge: float) -
         return inputs, np.asarray(as_targets(network, y, len(inputs)), np.float64)
 
 
-def _states(network: Network, activities: Any, batch: int) -> tuple[Any, Any]:
+def states(network: Network, activities: Any, batch: int) -> tuple[Any, Any]:
     """Hidden activities and output after a check of their shapes, in float64 unless JAX traces them."""
     if not (isinstance(activities, tuple | list) and len(activities) == 2):
         raise TypeError(

@@ -13,7 +13,7 @@ from .. import _check, _energy
 from .._energy import Energy, as_targets, check_activities
 from .._network import Network, as_inputs
 from .._types import Inputs, Outputs, Scalar
-from ._condition import ROUGH, _positive, _top
+from ._condition import ROUGH, positive, leading
 from ._equilibrium import EXACT, equilibrium
 from ._hessian import HessianBlocks, check_weights, hessian_blocks
 
@@ -189,9 +189,9 @@ def _extreme_vectors(blocks: HessianBlocks) -> Float64[np.ndarray, "2 size"]:
     if blocks.size <= DENSE:
         found = np.linalg.eigh(blocks.dense())[1].T[[0, -1]]
     else:
-        largest = _top(blocks.size, blocks.product, ROUGH)[0]
+        largest = leading(blocks.size, blocks.product, ROUGH)[0]
         shifts = (), (-1, largest, ROUGH)  # of H, and of −H
-        found = np.stack([_top(blocks.size, _positive(blocks, largest, *shift)[1].solve)[1] for shift in shifts])
+        found = np.stack([leading(blocks.size, positive(blocks, largest, *shift)[1].solve)[1] for shift in shifts])
     peaks = np.argmax(np.abs(found), axis=1)
     return found * np.sign(found[[0, 1], peaks])[:, None]
 

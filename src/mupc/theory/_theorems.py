@@ -16,7 +16,7 @@ from .._network import Network, as_inputs, forward_pass
 from .._types import Activities, Inputs, Outputs
 from ._condition import METHODS, Condition
 from ._equilibrium import EXACT, check_linear, equilibrium_gradients, gains, loss_energy_ratio, readout
-from ._equilibrium_propagation import _states
+from ._equilibrium_propagation import states
 from ._factor import Cholesky
 from ._hessian import HessianBlocks, hessian_blocks
 
@@ -209,7 +209,7 @@ def free_output(
     if activities is None:
         z = np.random.default_rng(0).standard_normal(want.shape)
     else:
-        z = _stack(*_states(network, activities, len(inputs)))
+        z = _stack(*states(network, activities, len(inputs)))
     lr = 1 / _condition(blocks).largest if lr is None else float(lr)
     factor = Cholesky(blocks)
     solution = np.stack([factor.solve(column) for column in drive.T], axis=1)
