@@ -13,7 +13,7 @@ from .. import _check, _energy
 from .._energy import Energy, as_targets, check_activities
 from .._network import Network, as_inputs
 from .._types import Inputs, Outputs, Scalar
-from ._condition import ROUGH, positive, leading
+from ._condition import ROUGH, leading, positive
 from ._equilibrium import EXACT, equilibrium
 from ._hessian import HessianBlocks, check_weights, hessian_blocks
 
