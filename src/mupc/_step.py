@@ -1,7 +1,7 @@
-"""What happens on the device between two evaluations: draw a batch, infer, learn, repeat."""
+"""What happens on the device: draw a batch, infer, learn, repeat; and between intervals, measure."""
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -9,13 +9,13 @@ import jax
 import jax.numpy as jnp
 import jax.random as jr
 import optax
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, Bool, Float, Int
 
 from ._augment import augment
 from ._energy import Energy
 from ._infer import infer
 from ._learn import backprop_step, weight_gradients
-from ._network import Network
+from ._network import Network, forward_pass
 from ._optimiser import Optimiser, rule
 from ._precision import POLICIES
 from ._problem import problem
@@ -83,9 +83,9 @@ class Trace(eqx.Module):
     """What the steps of an interval report: per step the loss of the prediction and the energy that inference left,
     and of the last step the root mean square entry of each layer's gradient."""
 
-    losses: Float[Array, " capacity"]
-    energies: Float[Array, " capacity"]
-    gradient_sizes: Float[Array, " all_layers"]
+    losses: Float[Array, "*runs capacity"]
+    energies: Float[Array, "*runs capacity"]
+    gradient_sizes: Float[Array, "*runs all_layers"]
 
 
 @eqx.filter_jit
@@ -170,3 +170,80 @@ def tune(job: Job, state: State, order: Order, first: Int[Array, ""]) -> Abstrac
 def _sizes(gradients: Network) -> Float[Array, " all_layers"]:
     layers = (gradients.input, gradients.hidden, gradients.readout)
     return jnp.concatenate([jnp.atleast_1d(jnp.sqrt(layer.mean_square())) for layer in layers])
+
+
+Chunks = tuple[Array, Array, Array]
+"""Samples and targets in chunks of equal size, and which of them are more than filling."""
+
+
+class Measured(NamedTuple):
+    """Mean loss and accuracy on each split, and whether all weights are finite."""
+
+    splits: dict[str, Float[Array, "*runs 2"]]
+    finite: Bool[Array, "*runs"]
+
+
+@eqx.filter_jit
+def measure(job: Job, network: Network, splits: dict[str, Chunks]) -> Measured:
+    """Measures a network on whole splits, by the forward pass (unsupervised: by inference)."""
+    policy = POLICIES[job.precision].full
+    network = policy.cast(network)
+
+    def chunk(arrays: Chunks) -> Float[Array, " 2"]:
+        raw, targets, inside = arrays
+        x = policy.cast(job.format.inputs(raw))
+        y = policy.cast(job.format.targets(targets, x))
+        if job.format.unsupervised and job.solver is not None:
+            solution = infer(network, None, y, job.solver, energy=job.energy, key=job.key, precision=policy.name)
+            output = solution.output
+        else:
+            output = forward_pass(network, x, policy)[1]
+        right = jnp.argmax(output, axis=-1) == jnp.argmax(y, axis=-1)
+        return jnp.stack([jnp.sum(jnp.where(inside, v, 0)) for v in (job.energy.output_loss(output, y), right)])
+
+    means = {
+        name: jnp.sum(jax.lax.map(chunk, chunks), axis=0) / jnp.sum(chunks[2]) for name, chunks in splits.items()
+    }
+    finite = jnp.stack([jnp.all(jnp.isfinite(leaf)) for leaf in jax.tree.leaves(network)])
+    return Measured(means, jnp.all(finite))
+
+
+class Program(NamedTuple):
+    """What training calls on the device, by default for one run. `fit_many` has the same functions for many: the
+    job's numbers, the state, the order of the samples and the trace then have a leading axis `runs`."""
+
+    order: Callable[..., Any] = epoch_order
+    tune: Callable[..., Any] = tune
+    advance: Callable[..., Any] = advance
+    measure: Callable[..., Any] = measure
+    runs: tuple[int, ...] = ()
+
+    def pick(self, tree: Any, index: int) -> Any:
+        """What of `tree` belongs to one run."""
+        return jax.tree.map(lambda leaf: leaf[index], tree) if self.runs else tree
+
+
+def run_interval(
+    program: Program, job: Job, state: State, step: int, count: int, per_epoch: int, blank: Trace
+) -> tuple[State, Trace]:
+    """`count` steps: one dispatch, and one more for each epoch that begins and each tuning of the solver on the way."""
+    trace, done = blank, 0
+    every = None if job.solver is None else job.solver.retunes_every
+    for epoch, first, length in _pieces(step, count, per_epoch, every):
+        order = program.order(job, jnp.asarray(epoch))
+        settled = job
+        if every is not None:
+            settled = dataclasses.replace(job, solver=program.tune(job, state, order, jnp.asarray(first)))
+        state, trace = program.advance(settled, state, order, jnp.asarray([first, done, length]), trace)
+        done += length
+    return state, jax.block_until_ready(trace)
+
+
+def _pieces(step: int, count: int, per_epoch: int, every: int | None) -> Iterator[tuple[int, int, int]]:
+    """Splits steps at the ends of epochs, and further at multiples of `every`: (epoch, first batch in it, number of
+    batches)."""
+    while count:
+        epoch, first = divmod(step, per_epoch)
+        length = min(count, per_epoch - first, count if every is None else every - step % every)
+        yield epoch, first, length
+        step, count = step + length, count - length
