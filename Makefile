@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: setup train test zoo check bench clean
+.PHONY: setup train test test-postgres zoo check bench clean
 
 setup: .venv/installed
 
@@ -16,6 +16,10 @@ train: setup
 
 test: setup
 	$(BIN)/python -m pytest -n auto
+
+test-postgres: setup
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,postgres]'
+	MUPC_TEST_POSTGRES=1 $(BIN)/python -m pytest tests/postgres -s
 
 zoo: setup
 	$(BIN)/python -m pytest -n auto --zoo tests/test_zoo.py tests/test_solvers.py

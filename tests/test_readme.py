@@ -35,11 +35,15 @@ def test_python_snippets_of_the_readme():
     assert float(accuracy) > 93
 
 
-def test_docstring_examples():
-    documented = [inspect.getdoc(getattr(mupc, name)) or "" for name in mupc.__all__]
+@pytest.mark.parametrize("home, least", [(mupc, 12), (mupc.theory, 20)], ids=["mupc", "mupc.theory"])
+def test_docstring_examples(home, least, tmp_path):
+    names = getattr(home, "__all__", [name for name in vars(home) if not name.startswith("_")])
+    documented = [inspect.getdoc(getattr(home, name)) or "" for name in names]
     examples = [code for text in documented for code in FENCE.findall(text)]
-    assert len(examples) >= 8
-    ended = python("\n".join(examples))  # one process: importing JAX takes longer than most of them
+    assert len(examples) >= least
+    page = ROOT / "docs" / f"{home.__name__.rpartition('.')[2]}.md"
+    examples += FENCE.findall(page.read_text(encoding="utf-8")) if page.exists() else []
+    ended = python("\n".join(examples), cwd=tmp_path)  # one process: importing JAX takes longer than most of them
     assert ended.returncode == 0, ended.stderr
 
 

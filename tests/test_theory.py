@@ -135,6 +135,9 @@ def test_golden_hessian(path):
     network = eqx.tree_at(lambda n: [n.input.weight, n.hidden.weight, n.readout.weight], network, weights)
     got = theory.activity_hessian(network, want["x"][:1], want["y"][:1], want["forward"][:, :1])
     assert relative(got, want["hessian"]) < 1e-8
+    values = np.linalg.eigvalsh(want["hessian"])
+    ends = theory.condition_number(network, want["x"][:1], want["y"][:1], want["forward"][:, :1], method="iterative")
+    assert (ends.smallest, ends.largest) == pytest.approx((values[0], values[-1]), rel=1e-6)
     if config["activation"] == "linear":
         assert relative(theory.activity_hessian(network), want["hessian"]) < 1e-8
         assert theory.equilibrium_energy(network, want["x"], want["y"]) == pytest.approx(

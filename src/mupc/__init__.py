@@ -11,6 +11,8 @@ if TYPE_CHECKING:
     from . import diagnostics as diagnostics
     from . import theory as theory
     from ._activation import Activation as Activation
+    from ._coordinates import coordinate_check as coordinate_check
+    from ._coordinates import coordinate_sizes as coordinate_sizes
     from ._energy import Energy as Energy
     from ._energy import energy as energy
     from ._energy import layer_energies as layer_energies
@@ -33,9 +35,13 @@ if TYPE_CHECKING:
     from ._solver import Optax as Optax
     from ._train import FitResult as FitResult
     from ._train import fit as fit
+    from ._train_many import Run as Run
+    from ._train_many import fit_many as fit_many
     from .diagnostics import Conditioning as Conditioning
+    from .diagnostics import CoordinateCheck as CoordinateCheck
     from .diagnostics import CreditReach as CreditReach
     from .diagnostics import credit_reach as credit_reach
+    from .sweep.transfer import transfer as transfer
 
 __version__ = "0.1.0"
 
@@ -54,17 +60,23 @@ _HOME = {
     "RESULTS": "_solution",
     "Solution": "_solution",
     "Conditioning": "diagnostics",
+    "CoordinateCheck": "diagnostics",
     "CreditReach": "diagnostics",
     "FitResult": "_train",
+    "Run": "_train_many",
     "backprop_gradients": "_learn",
+    "coordinate_check": "_coordinates",
+    "coordinate_sizes": "_coordinates",
     "credit_reach": "diagnostics",
     "energy": "_energy",
     "fit": "_train",
+    "fit_many": "_train_many",
     "forward": "_network",
     "infer": "_infer",
     "layer_energies": "_energy",
     "load": "_saved",
     "save": "_saved",
+    "transfer": "sweep.transfer",
     "weight_gradients": "_learn",
 }
 

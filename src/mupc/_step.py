@@ -201,9 +201,7 @@ def measure(job: Job, network: Network, splits: dict[str, Chunks]) -> Measured:
         right = jnp.argmax(output, axis=-1) == jnp.argmax(y, axis=-1)
         return jnp.stack([jnp.sum(jnp.where(inside, v, 0)) for v in (job.energy.output_loss(output, y), right)])
 
-    means = {
-        name: jnp.sum(jax.lax.map(chunk, chunks), axis=0) / jnp.sum(chunks[2]) for name, chunks in splits.items()
-    }
+    means = {name: jnp.sum(jax.lax.map(chunk, chunks), axis=0) / jnp.sum(chunks[2]) for name, chunks in splits.items()}
     finite = jnp.stack([jnp.all(jnp.isfinite(leaf)) for leaf in jax.tree.leaves(network)])
     return Measured(means, jnp.all(finite))
 
@@ -233,7 +231,7 @@ def run_interval(
         order = program.order(job, jnp.asarray(epoch))
         settled = job
         if every is not None:
-            settled = dataclasses.replace(job, solver=program.tune(job, state, order, jnp.asarray(first)))
+            settled = eqx.tree_at(lambda j: j.solver, job, program.tune(job, state, order, jnp.asarray(first)))
         state, trace = program.advance(settled, state, order, jnp.asarray([first, done, length]), trace)
         done += length
     return state, jax.block_until_ready(trace)

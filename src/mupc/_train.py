@@ -1,31 +1,29 @@
 """`fit`: train a network with predictive coding or backpropagation, and evaluate it as it goes."""
 
 import dataclasses
+import math
 import time
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
-import jax.random as jr
 import numpy as np
-from jaxtyping import Array, Float
 
-from . import _check, _optimiser, _precision
 from ._energy import Energy
-from ._infer import infer
-from ._network import Network, forward_pass
+from ._network import Network
 from ._optimiser import Optimiser
 from ._precision import POLICIES
-from ._solver import AbstractSolver, traced
-from ._step import Format, Job, State, Trace, advance, epoch_order, tune
+from ._settings import METHODS as METHODS
+from ._settings import Plan, Settings
+from ._settings import validate as validate
+from ._solver import AbstractSolver
+from ._step import Chunks, Job, Measured, Program, State, Trace, run_interval
 from ._types import Real
 from .data import Dataset, Split
 from .diagnostics import learning
 
-METHODS = ("pc", "bp")
 EVALUATION_CHUNK = 1000
 Record = dict[str, Any]
 
@@ -107,195 +105,131 @@ def fit(
     result.last["test_accuracy"]
     ```
     """
-    validate(network, dataset, solver, epochs, batch_size, method, unsupervised, augment)
-    _optimiser.check(optimiser, weight_lr, schedule)
-    policy = _precision.resolve(precision, network)
-    per_epoch = len(dataset.train) // batch_size
-    total = max(1, round(epochs * per_epoch))
-    interval = min(total, per_epoch if evaluate_every is None else _check.integer("evaluate_every", evaluate_every, 1))
-    job = Job(
-        solver=traced(solver),
-        energy=Energy() if energy is None else energy,
-        raw=jnp.asarray(dataset.train.raw),
-        targets=jnp.asarray(dataset.train.targets),
-        key=jr.key(seed),
-        weight_lr=jnp.asarray(weight_lr, POLICIES[policy.name].dtype),
-        optimiser=optimiser,
-        schedule=schedule,
-        total_steps=total,
-        format=Format(dataset.normalisation, dataset.classes, dataset.image_shape, unsupervised),
-        augment=augment,
-        precision=policy.name,
-        batch_size=batch_size,
-    )
-    evaluate = _Evaluation(job, dataset, dict(metrics or {}))
-    state = job.start(network)
-    begin = time.perf_counter()
-    history: list[Record] = []
-    losses: list[np.ndarray] = []
+    settings = Settings(
+        epochs, method, batch_size, optimiser, schedule, evaluate_every, unsupervised, augment, precision
+    )  # fmt: skip
+    job = settings.job(network, dataset, solver, energy, weight_lr, seed)
 
-    def record(state: State, step: int, trace: Trace | None, taken: int, seconds: float) -> Record:
-        taken_record = {
-            "step": step,
-            "epoch": step / per_epoch,
-            **evaluate(state.network, trace, taken),
-            "steps_per_second": taken / seconds if taken else None,
-            "seconds": time.perf_counter() - begin,
-            "total_steps": total,
-        }
-        history.append(taken_record)
+    def report(index: int, record: Record) -> None:
         for callback in callbacks:
-            callback(taken_record)
-        return taken_record
+            callback(record)
 
-    record(state, 0, None, 0, 0.0)
-    message, step = "all steps were taken", 0
-    while step < total:
-        count = min(interval, total - step)
-        started = time.perf_counter()
-        following, trace = _run_interval(job, state, step, count, per_epoch, interval)
-        losses.append(np.asarray(trace.losses)[:count])
-        latest = record(following, step + count, trace, count, time.perf_counter() - started)
-        step += count
-        if latest["diverged"]:
-            message = (
-                f"training diverged between step {step - count} and step {step}: the loss or a weight is not finite. "
-                "Lower the learning rates; the network of the last good evaluation was kept."
-            )
-            warnings.warn(message, RuntimeWarning, stacklevel=2)
-            break
-        state = following
-    rates = [taken["steps_per_second"] for taken in history[2:] or history[1:]]
-    return FitResult(
-        network=state.network,
-        history=history,
-        losses=np.concatenate(losses),
-        steps=step,
-        seconds_per_step=1 / float(np.median(rates)),
-        diverged=bool(history[-1]["diverged"]),
-        message=message,
-        precision=policy.name,
-    )
+    evaluate = Evaluation(Program(), job, dataset, dict(metrics or {}), network.hidden_layers + 1)
+    (result,) = train(Program(), job, job.start(network), settings.plan(dataset), evaluate, report)
+    if result.diverged:
+        warnings.warn(result.message, RuntimeWarning, stacklevel=2)
+    return result
 
 
-def _run_interval(job: Job, state: State, step: int, count: int, per_epoch: int, capacity: int) -> tuple[State, Trace]:
-    """`count` steps: one dispatch, and one more for each epoch that begins and each tuning of the solver on the way."""
-    layers = state.network.hidden_layers + 1
-    dtype = POLICIES[job.precision].dtype
-    trace = Trace(jnp.zeros(capacity, dtype), jnp.zeros(capacity, dtype), jnp.zeros(layers, dtype))
-    done = 0
-    every = None if job.solver is None else job.solver.retunes_every
-    for epoch, first, length in _pieces(step, count, per_epoch, every):
-        order = epoch_order(job, jnp.asarray(epoch))
-        settled = job
-        if every is not None:
-            settled = dataclasses.replace(job, solver=tune(job, state, order, jnp.asarray(first)))
-        span = jnp.asarray([first, done, length])
-        state, trace = advance(settled, state, order, span, trace)
-        done += length
-    return state, jax.block_until_ready(trace)
+@dataclasses.dataclass
+class _Log:
+    """What is known of one run so far; `network` is set once it has diverged."""
 
+    history: list[Record] = dataclasses.field(default_factory=list)
+    losses: list[np.ndarray] = dataclasses.field(default_factory=list)
+    network: Network | None = None
+    message: str = "all steps were taken"
 
-def _pieces(step: int, count: int, per_epoch: int, every: int | None) -> Iterator[tuple[int, int, int]]:
-    """Splits steps at the ends of epochs, and further at multiples of `every`: (epoch, first batch in it, number of
-    batches)."""
-    while count:
-        epoch, first = divmod(step, per_epoch)
-        length = min(count, per_epoch - first, count if every is None else every - step % every)
-        yield epoch, first, length
-        step, count = step + length, count - length
-
-
-def validate(
-    network: Network,
-    dataset: Any,
-    solver: AbstractSolver | None,
-    epochs: float | int,
-    batch_size: int,
-    method: str,
-    unsupervised: bool,
-    augment: bool,
-) -> None:
-    """Raises for what cannot be trained, before anything is compiled."""
-    if not isinstance(dataset, Dataset):
-        raise TypeError(f'dataset must be a mupc.data.Dataset such as mupc.data.load("digits"), got {dataset!r}.')
-    if method not in METHODS:
-        raise ValueError(_check.unknown("method", method, METHODS))
-    if method == "pc" and solver is None:
-        raise ValueError('method "pc" needs a solver, such as mupc.GradientDescent(lr=0.01, steps=128).')
-    if method == "bp" and (solver is not None or unsupervised):
-        what = "unsupervised training" if unsupervised else "a solver"
-        raise ValueError(f'{what} needs inference, which method "bp" has not. Leave it out, or use method "pc".')
-    _check.number("epochs", epochs, above=0)
-    _check.integer("batch_size", batch_size, 1)
-    if batch_size > len(dataset.train):
-        raise ValueError(
-            f"batch_size={batch_size} is more than the {len(dataset.train)} training samples of {dataset.name}. "
-            "Use a smaller batch."
+    def result(self, network: Network, precision: str) -> FitResult:
+        rates = [taken["steps_per_second"] for taken in self.history[2:] or self.history[1:]]
+        return FitResult(
+            network=network if self.network is None else self.network,
+            history=self.history,
+            losses=np.concatenate(self.losses),
+            steps=self.history[-1]["step"],
+            seconds_per_step=1 / float(np.median(rates)),
+            diverged=bool(self.history[-1]["diverged"]),
+            message=self.message,
+            precision=precision,
         )
-    wanted = (None, dataset.in_size) if unsupervised else (dataset.in_size, dataset.out_size)
-    for name, size, want in zip(("in_size", "out_size"), (network.in_size, network.out_size), wanted, strict=True):
-        if want is not None and size != want:
-            raise ValueError(f"the network has {name}={size}, but {dataset.name} needs {want}. Make the network so.")
-    if augment and dataset.image_shape is None:
-        raise ValueError(f"augment needs images, and {dataset.name} has none. Leave it out.")
 
 
-class _Evaluation:
-    """Measures a network on whole splits, by the forward pass (unsupervised: by inference)."""
+def train(
+    program: Program, job: Job, state: State, plan: Plan, evaluate: "Evaluation", report: Callable[[int, Record], None]
+) -> list[FitResult]:
+    """The loop of `fit`, for one run or for many at once. A run that diverges is left out of all that follows."""
+    logs = [_Log() for _ in range(math.prod(program.runs))]
+    begin = time.perf_counter()
 
-    def __init__(self, job: Job, dataset: Dataset, metrics: dict[str, Callable[[Network], Any]]) -> None:
-        self.job, self.metrics = job, metrics
+    def look(state: State, step: int, trace: Trace | None, taken: int, seconds: float) -> None:
+        for index, found in enumerate(evaluate(state.network, trace, taken)):
+            log = logs[index]
+            if log.network is None:
+                record = {
+                    "step": step,
+                    "epoch": step / plan.per_epoch,
+                    **found,
+                    "steps_per_second": len(logs) * taken / seconds if taken else None,
+                    "seconds": time.perf_counter() - begin,
+                    "total_steps": plan.total,
+                }
+                log.history.append(record)
+                report(index, record)
+
+    look(state, 0, None, 0, 0.0)
+    dtype = POLICIES[job.precision].dtype
+    steps = jnp.zeros((*program.runs, plan.interval), dtype)
+    blank = Trace(steps, steps, jnp.zeros((*program.runs, evaluate.layers), dtype))
+    step = 0
+    while step < plan.total and any(log.network is None for log in logs):
+        count = min(plan.interval, plan.total - step)
+        started = time.perf_counter()
+        following, trace = run_interval(program, job, state, step, count, plan.per_epoch, blank)
+        losses = np.asarray(trace.losses)[..., :count]
+        step += count
+        look(following, step, trace, count, time.perf_counter() - started)
+        for index, log in enumerate(logs):
+            if log.network is None:
+                log.losses.append(program.pick(losses, index))
+                if log.history[-1]["diverged"]:
+                    log.network = program.pick(state.network, index)
+                    log.message = (
+                        f"training diverged between step {step - count} and step {step}: the loss or a weight is not "
+                        "finite. Lower the learning rates; the network of the last good evaluation was kept."
+                    )
+        state = following
+    return [log.result(program.pick(state.network, index), job.precision) for index, log in enumerate(logs)]
+
+
+class Evaluation:
+    """Measures networks on whole splits and describes each in a record."""
+
+    def __init__(
+        self, program: Program, job: Job, dataset: Dataset, metrics: dict[str, Callable[[Network], Any]], layers: int
+    ) -> None:
+        self.program, self.job, self.metrics, self.layers = program, job, metrics, layers
         splits = {"test": dataset.test, "validation": dataset.validation}
         self.splits = {name: self._chunks(split) for name, split in splits.items() if split is not None}
 
     @staticmethod
-    def _chunks(split: Split) -> tuple[Array, Array, Array]:
+    def _chunks(split: Split) -> Chunks:
         """Samples in equal chunks, the last filled up, with weights that leave the filling out."""
         size = min(EVALUATION_CHUNK, len(split))
         index = np.arange(-(-len(split) // size) * size).reshape(-1, size)
         inside = np.minimum(index, len(split) - 1)
         return jnp.asarray(split.raw[inside]), jnp.asarray(split.targets[inside]), jnp.asarray(index < len(split))
 
-    def __call__(self, network: Network, trace: Trace | None, taken: int) -> Record:
+    def __call__(self, network: Network, trace: Trace | None, taken: int) -> list[Record]:
+        """One record for each run, of the networks now and of the `taken` steps that led to them."""
+        seen = jax.tree.map(np.asarray, (self.program.measure(self.job, network, self.splits), trace))
+        records = []
+        for index in range(math.prod(self.program.runs)):
+            measured, steps = self.program.pick(seen, index)
+            record = self._describe(measured, steps, taken)
+            one = self.program.pick(network, index) if self.metrics else network
+            records.append(record | {name: metric(one) for name, metric in self.metrics.items()})
+        return records
+
+    def _describe(self, measured: Measured, trace: Trace | None, taken: int) -> Record:
         found: Record = {}
         if trace is not None:
-            sizes = np.asarray(trace.gradient_sizes)
-            found["train_loss"] = float(np.mean(np.asarray(trace.losses)[:taken]))
-            found["energy"] = float(np.mean(np.asarray(trace.energies)[:taken]))
-            found["learning_layers"] = int(np.sum(learning(sizes, self.job.optimiser)))
-            found["layers"] = len(sizes)
-        for name, chunks in self.splits.items():
-            loss, accuracy = _evaluate(self.job, network, *chunks)
+            found["train_loss"] = float(np.mean(trace.losses[:taken]))
+            found["energy"] = float(np.mean(trace.energies[:taken]))
+            found["learning_layers"] = int(np.sum(learning(np.asarray(trace.gradient_sizes), self.job.optimiser)))
+            found["layers"] = self.layers
+        for name, (loss, accuracy) in measured.splits.items():
             found[f"{name}_loss"] = float(loss)
             if self.job.format.classes is not None and not self.job.format.unsupervised:
                 found[f"{name}_accuracy"] = float(accuracy)
         finite = all(np.isfinite(value) for value in found.values())
-        found["diverged"] = not (finite and bool(_all_finite(network)))
-        return found | {name: metric(network) for name, metric in self.metrics.items()}
-
-
-@eqx.filter_jit
-def _evaluate(job: Job, network: Network, raw: Array, targets: Array, inside: Array) -> Float[Array, " 2"]:
-    """Mean loss and accuracy over chunks of samples."""
-    policy = POLICIES[job.precision].full
-    network = policy.cast(network)
-
-    def chunk(arrays: tuple[Array, Array, Array]) -> Float[Array, " 2"]:
-        raw, targets, inside = arrays
-        x = policy.cast(job.format.inputs(raw))
-        y = policy.cast(job.format.targets(targets, x))
-        if job.format.unsupervised and job.solver is not None:
-            solution = infer(network, None, y, job.solver, energy=job.energy, key=job.key, precision=policy.name)
-            output = solution.output
-        else:
-            output = forward_pass(network, x, policy)[1]
-        right = jnp.argmax(output, axis=-1) == jnp.argmax(y, axis=-1)
-        return jnp.stack([jnp.sum(jnp.where(inside, v, 0)) for v in (job.energy.output_loss(output, y), right)])
-
-    return jnp.sum(jax.lax.map(chunk, (raw, targets, inside)), axis=0) / jnp.sum(inside)
-
-
-@eqx.filter_jit
-def _all_finite(network: Network) -> Array:
-    return jnp.all(jnp.stack([jnp.all(jnp.isfinite(leaf)) for leaf in jax.tree.leaves(network)]))
+        return found | {"diverged": not (finite and bool(measured.finite))}

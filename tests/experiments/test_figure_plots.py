@@ -30,6 +30,7 @@ FAMILIES = {
     "landscape-slices": landscape,
     "spectra": lambda c: {"quantiles": [1 + n / 25 for n in range(101)], "asymmetry": 0.0},
     "loss-energy-ratios": lambda c: {"ratio": 1 + c.depth / c.width},
+    "transfer-grids": lambda c: {"lowest_train_loss": 0.1 + abs(c.eta - 0.1), "diverged": c.beta > 100},
     "toy-landscape": lambda c: {
         "condition_number": 9.0,
         "solution": [0.5, 0.1],

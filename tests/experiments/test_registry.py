@@ -46,6 +46,7 @@ BUILT = {
     "mupc-loss-energy-ratios",
     "sp-loss-energy-ratios",
     "example-loss-energy-ratios",
+    *(f"mupc-transfer-{activation}" for activation in ("tanh", "linear", "relu")),
     *(f"{part}-eigens-{held}" for part in "doh" for held in "nh"),
 }
 

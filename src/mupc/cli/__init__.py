@@ -8,6 +8,9 @@ from collections.abc import Sequence
 
 COMMANDS = {
     "train": "train a network and write a run folder",
+    "sweep": "train over a grid of settings, or let a sampler choose, with any number of workers",
+    "check": "check that sizes do not change with width and depth",
+    "transfer": "tune on a small network, train a large one",
     "hessian": "eigenvalues and condition numbers of activity Hessians",
     "reproduce": "reproduce a figure of the paper",
     "report": "gather reproduced figures into one report",

@@ -184,19 +184,25 @@ DESCRIPTION = (
 
 def parse(argv: list[str]) -> tuple[TrainConfig, OutputFlags]:
     """Flags, over those of `--config FILE`, over the defaults."""
+    config, flags = parse_with(_Flags, argv, "mupc train", DESCRIPTION, output=OutputFlags())
+    return config, flags.output
+
+
+def parse_with(flags_type: Any, argv: list[str], prog: str, description: str, **others: Any) -> tuple[TrainConfig, Any]:
+    """The same for any class of flags that has the groups of `mupc train`; `others` are the defaults of the rest."""
     path = _config_path(argv)
     base = dataclasses.asdict(TrainConfig() if path is None else load(path))
     groups: dict[str, Any] = {name: group(**_pick(base, group)) for name, group in _GROUPS.items()}
     flags = tyro.cli(
-        _Flags,
-        prog="mupc train",
-        description=DESCRIPTION,
+        flags_type,
+        prog=prog,
+        description=description,
         args=argv,
-        default=_Flags(**groups, output=OutputFlags()),
+        default=flags_type(**groups, **others),
         config=(tyro.conf.DisallowNone,),
     )
     found = {key: value for name in _GROUPS for key, value in dataclasses.asdict(getattr(flags, name)).items()}
-    return TrainConfig(**found), flags.output
+    return TrainConfig(**found), flags
 
 
 def as_dict(config: TrainConfig) -> dict[str, Any]:

@@ -85,7 +85,14 @@ def _checkpoint(flags: NetworkFlags) -> tuple[list[Case], config.TrainConfig | N
         if field.name not in ("checkpoint", "seed") and value != field.default:
             flag = f"--{field.name.replace('_', '-')}"
             raise ValueError(f"{flag} has no effect with --checkpoint, which says what the network is: leave it out.")
-    path = Path(str(flags.checkpoint)).expanduser()
+    network, trained = open_checkpoint(str(flags.checkpoint))
+    sample = functools.partial(_random_sample, network) if trained is None else functools.partial(_first, trained)
+    return [Case(network, lambda seed: network, sample)], trained
+
+
+def open_checkpoint(name: str) -> tuple[Network, config.TrainConfig | None]:
+    """The network of a run folder or a file, and the configuration of the run that it belongs to, if any."""
+    path = Path(name).expanduser()
     file = path / CHECKPOINT if path.is_dir() else path
     if not file.is_file():
         what = f"has no {CHECKPOINT}" if path.is_dir() else "is not there"
@@ -94,9 +101,7 @@ def _checkpoint(flags: NetworkFlags) -> tuple[list[Case], config.TrainConfig | N
         network = load(file)
     folder = file.resolve().parent.parent
     of_run = file.resolve() == folder / CHECKPOINT and (folder / "config.json").is_file()
-    trained = _configuration(folder) if of_run else None
-    sample = functools.partial(_random_sample, network) if trained is None else functools.partial(_first, trained)
-    return [Case(network, lambda seed: network, sample)], trained
+    return network, _configuration(folder) if of_run else None
 
 
 def _configuration(folder: Path) -> config.TrainConfig:

@@ -44,7 +44,7 @@ def train(config: TrainConfig, output: OutputFlags | None = None, console: Conso
     output = OutputFlags(quiet=True) if output is None else output
     console = Console() if console is None else console
     dataset = load_data(config)
-    with _number_format(config.precision):
+    with number_format(config.precision):
         network, solver = build(config, dataset)
         folder = RunFolder(output.out, f"{Path(config.data).stem}-{config.method}")
         about = {
@@ -92,6 +92,17 @@ def build(config: TrainConfig, dataset: Dataset) -> tuple[Network, AbstractSolve
     return network, make_solver(config) if config.method == "pc" else None
 
 
+def make_energy(config: TrainConfig) -> Energy:
+    """The energy of a configuration."""
+    return Energy(
+        loss=config.loss,
+        output_precision=config.output_precision,
+        activity_decay=config.activity_decay,
+        weight_decay=config.weight_decay,
+        orthogonality=config.orthogonality,
+    )
+
+
 def _run(
     config: TrainConfig,
     network: Network,
@@ -102,13 +113,7 @@ def _run(
     tensorboard: bool,
 ) -> Summary:
     """Trains, records, draws; returns the summary but for what the caller knows."""
-    energy = Energy(
-        loss=config.loss,
-        output_precision=config.output_precision,
-        activity_decay=config.activity_decay,
-        weight_decay=config.weight_decay,
-        orthogonality=config.orthogonality,
-    )
+    energy = make_energy(config)
     validate(
         network, dataset, solver, config.epochs, config.batch_size, config.method, unsupervised=False,
         augment=config.augment,
@@ -147,7 +152,7 @@ def _run(
                 batch_size=config.batch_size,
                 optimiser=config.optimiser,
                 schedule=config.schedule,
-                evaluate_every=_evaluate_every(config, len(dataset.train)),
+                evaluate_every=evaluation_interval(config, len(dataset.train)),
                 augment=config.augment,
                 precision=config.precision,
                 metrics={"regime": regime},
@@ -170,7 +175,7 @@ def _run(
     }
 
 
-def _evaluate_every(config: TrainConfig, samples: int) -> int | None:
+def evaluation_interval(config: TrainConfig, samples: int) -> int | None:
     """Often enough for a curve and a live display: ten times in all, and at least once an epoch."""
     if config.evaluate_every is not None or config.batch_size < 1:
         return config.evaluate_every
@@ -248,7 +253,7 @@ def _conclude(config: TrainConfig, summary: Summary, display: Display) -> None:
 
 
 @contextlib.contextmanager
-def _number_format(precision: str) -> Iterator[None]:
+def number_format(precision: str) -> Iterator[None]:
     """JAX's 64-bit mode if and only if the run asks for it."""
     with jax.enable_x64(precision == "float64"):
         yield

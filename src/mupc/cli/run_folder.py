@@ -27,10 +27,11 @@ def dumps(value: Any, indent: int | None = None) -> str:
 
 
 class RunFolder:
-    """A new folder `path`, or `runs/NAME-N` with the first free N. A folder that holds something is refused."""
+    """A new folder `path`, or `runs/NAME-N` with the first free N. A folder that holds something is refused, unless it
+    holds the file `resumes`, and with it something to go on with."""
 
-    def __init__(self, path: str | Path | None, name: str) -> None:
-        self.path = _numbered(Path("runs"), name) if path is None else _fresh(Path(path).expanduser())
+    def __init__(self, path: str | Path | None, name: str, resumes: str | None = None) -> None:
+        self.path = _numbered(Path("runs"), name) if path is None else _fresh(Path(path).expanduser(), resumes)
         self._metrics: Any = None
         self._events: Any = None
 
@@ -73,8 +74,9 @@ class RunFolder:
                 self.path.rmdir()
 
 
-def _fresh(path: Path) -> Path:
-    if path.is_dir() and any(path.iterdir()):
+def _fresh(path: Path, resumes: str | None) -> Path:
+    known = resumes is not None and (path / resumes).exists()
+    if path.is_dir() and any(path.iterdir()) and not known:
         raise ValueError(f"--out {path} is not empty: choose another folder, runs are never overwritten.")
     return _make(path, exist_ok=True)
 

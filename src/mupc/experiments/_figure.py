@@ -45,6 +45,11 @@ class Cell:
         """A few words for a progress line."""
         return " ".join(str(value) for value in dataclasses.asdict(self).values())
 
+    @property
+    def group(self) -> object:
+        """Cells with the same one may be computed together, where the figure has a `run_group`."""
+        return self
+
 
 Finished = Mapping[Cell, Row]
 
@@ -84,6 +89,7 @@ class Figure:
     - `run_cell(cell, context)`: the numbers of one cell.
     - `claims(config, table)`: the predicates, on the rows of the finished cells (a row is a cell and its numbers).
     - `plot(record, path)`: draws what `results/SLUG.json` holds.
+    - `run_group(cells, context)`: the numbers of several cells of one group, computed as one program.
     """
 
     slug: str
@@ -94,6 +100,7 @@ class Figure:
     run_cell: Callable[[Any, Context], Row]
     claims: Callable[[Any, Table], list[Claim]]
     plot: Callable[[Row, Path], None]
+    run_group: Callable[[Any, Context], list[Row]] | None = None
 
     def config(self, preset: str, precision: str | None = None) -> Config:
         """The frozen config of a preset, with its precision overridden if asked."""

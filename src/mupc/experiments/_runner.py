@@ -83,24 +83,28 @@ def execute(
         late = seconds_limit is not None and time.monotonic() - begin >= seconds_limit
         if not pending or late:
             return Progress(finished, known, failed)
-        cell = pending[0]
+        group = [cell for cell in pending if cell.group == pending[0].group] if figure.run_group else pending[:1]
         try:
-            result = _compute(figure, cell, context)
+            results = _compute(figure, group, context)
         except DataError:
             raise
         except Exception as error:  # one bad cell must not cost the others
-            failed[cell] = f"{type(error).__name__}: {error}".splitlines()[0]
-            report(cell, None, len(finished), len(known))
+            for cell in group:
+                failed[cell] = f"{type(error).__name__}: {error}".splitlines()[0]
+                report(cell, None, len(finished), len(known))
             continue
-        store.save(cell, result)
-        finished[cell] = store.load(cell) or result
-        report(cell, finished[cell], len(finished), len(known))
+        for cell, result in zip(group, results, strict=True):
+            store.save(cell, result)
+            finished[cell] = store.load(cell) or result
+            report(cell, finished[cell], len(finished), len(known))
 
 
-def _compute(figure: Figure, cell: Cell, context: Context) -> Row:
+def _compute(figure: Figure, group: list[Cell], context: Context) -> list[Row]:
+    """The results of a group of cells, each with its share of the time."""
     from ._machine import device, versions
 
     started = time.perf_counter()
-    result = figure.run_cell(cell, context)
-    seconds = time.perf_counter() - started
-    return {**result, "seconds": seconds, "device": device(), "versions": versions()}
+    run_group = figure.run_group
+    results = run_group(group, context) if run_group else [figure.run_cell(cell, context) for cell in group]
+    seconds = (time.perf_counter() - started) / len(group)
+    return [{**result, "seconds": seconds, "device": device(), "versions": versions()} for result in results]

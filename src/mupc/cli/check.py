@@ -1,0 +1,110 @@
+"""`mupc check`: flags in, exit code out. `check_job.py` does the work, once the flags are parsed."""
+
+import dataclasses
+import re
+import sys
+from typing import Annotated
+
+import tyro
+
+from .config import NUMBER_OR_AUTO, Activation, Parameterisation, ScreenFlags, Solver, hint, in_flags
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class CompareFlags:
+    """Which networks: of several widths and of several depths, or the one of a checkpoint."""
+
+    widths: Annotated[tuple[int, ...], hint("(default: 64 128 256 512)", "INT [INT ...]")] = (64, 128, 256, 512)
+    """Widths to compare, two or more; none leaves the comparison out."""
+    depths: Annotated[tuple[int, ...], hint("(default: 8 16 32 64)", "INT [INT ...]")] = (8, 16, 32, 64)
+    """Numbers of hidden layers to compare, two or more; none leaves the comparison out."""
+    width: int = 128
+    """Units of every hidden layer when depths are compared."""
+    hidden_layers: int = 8
+    """Number of hidden layers when widths are compared."""
+    activation: Activation = "relu"
+    """Nonlinearity."""
+    parameterisation: Parameterisation = "mupc"
+    """How weights and multipliers scale with width and depth: μPC, standard, neural tangent or orthogonal."""
+    skip: int = 1
+    """Skip connections: 0 for none, 1 for a ResNet, n to skip n layers."""
+    steps: int = 3
+    """Training steps, all on the same batch; 0 checks initial networks only."""
+    seeds: int = 3
+    """Networks of each size."""
+    checkpoint: Annotated[str | None, hint("(optional)", "RUN|FILE")] = None
+    """Report the sizes of this trained network instead: a run folder of `mupc train`, or a file of mupc.save."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class LearnFlags:
+    """How they learn, and from what. With --checkpoint the default is what its run was trained with."""
+
+    data: Annotated[str | None, hint("(default: digits)")] = None
+    """A data set, of which the first 64 training samples are used, or the path of a .npz file."""
+    data_dir: Annotated[str | None, hint("(default: the system's, then the cache)", "DIR")] = None
+    """Folder with the files of the data set."""
+    solver: Annotated[Solver | None, hint("(default: gd)")] = None
+    """Gradient descent, Adam, Gauss–Newton (reaches every layer), exact (linear networks) or the gradient flow."""
+    activity_lr: Annotated[float | str | None, NUMBER_OR_AUTO, hint("(default: gd 0.4, adam 0.01)")] = None
+    """Step size of inference, acting on the energy of one sample; auto: gd chooses it itself."""
+    inference_steps: Annotated[int | None, hint("(default: as many as hidden layers for gd and adam, otherwise 1)")] = (
+        None
+    )
+    """Steps of inference; for ode, an upper limit."""
+    output_precision: Annotated[float | None, hint("(default: 1)")] = None
+    """Weight λ of the output loss in the energy."""
+    weight_lr: Annotated[float | None, hint("(default: 0.01)")] = None
+    """Learning rate of the weights, which Adam trains; small, so that a few steps do not overshoot."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class OutputFlags(ScreenFlags):
+    """Where results go, and what is shown."""
+
+    out: Annotated[str | None, hint("(default: runs/check-N)", "DIR")] = None
+    """Run folder; it must be new or empty."""
+    strict: tyro.conf.FlagCreatePairsOff[bool] = False
+    """End with exit code 1 if the check fails. Without it a failed check is a result like any other."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class CheckFlags:
+    """All flags."""
+
+    compare: tyro.conf.OmitArgPrefixes[CompareFlags]
+    learn: tyro.conf.OmitArgPrefixes[LearnFlags]
+    output: tyro.conf.OmitArgPrefixes[OutputFlags]
+
+
+def run(argv: list[str]) -> int:
+    """Checks as the flags say and returns the exit code."""
+    flags = tyro.cli(
+        CheckFlags,
+        prog="mupc check",
+        description=(
+            "The coordinate check: do activities, errors and updates keep the sizes that they should have as networks "
+            "get wider and deeper? Measures them at initialisation, in the first step and after a few steps, fits "
+            "their slopes and says what failures mean. Writes a run folder: config.json, metrics.jsonl, summary.json "
+            "and figures."
+        ),
+        args=argv,
+        default=CheckFlags(compare=CompareFlags(), learn=LearnFlags(), output=OutputFlags()),
+        config=(tyro.conf.DisallowNone,),
+    )
+    from rich.console import Console
+
+    from .check_job import check
+    from .run_folder import dumps
+
+    try:
+        summary = check(flags, Console())
+    except ValueError as error:
+        named = re.sub(r"(?<![\w-])seeds=(?=\d)", "--seeds ", in_flags(str(error)))
+        raise type(error)(named) from error
+    if flags.output.json:
+        print(dumps(summary, indent=2))
+    if summary["interrupted"]:
+        print(f"mupc check: {summary['message']}", file=sys.stderr)
+        return 130
+    return int(flags.output.strict and not summary["passed"])

@@ -1,0 +1,218 @@
+"""A coordinate check, from flags to a run folder."""
+
+import dataclasses
+import time
+from typing import Any
+
+import jax
+import numpy as np
+from rich.console import Console
+from rich.progress import Progress
+from rich.table import Table
+
+from .._coordinates import WEIGHT_LR, Measured, conclude, coordinate_sizes, measure, plan
+from .._energy import Energy
+from .._solver import AbstractSolver
+from ..diagnostics import CoordinateCheck, Slope, numbered
+from ..experiments._machine import device, versions
+from ..plots import coordinates as plots
+from . import config
+from .check import CheckFlags, CompareFlags
+from .config import TrainConfig, in_flags
+from .hessian_cases import open_checkpoint
+from .job import load_data
+from .run_folder import RunFolder
+from .solvers import SOLVERS, make_solver
+
+Summary = dict[str, Any]
+
+
+def check(flags: CheckFlags, console: Console) -> Summary:
+    """Checks what the flags ask for, writes a run folder and returns its summary.
+
+    **Arguments:** the flags of `mupc check`, and the console to show it on.
+    """
+    console.quiet = flags.output.quiet or flags.output.json
+    return _compare(flags, console) if flags.compare.checkpoint is None else _report(flags, console)
+
+
+def _compare(flags: CheckFlags, console: Console) -> Summary:
+    """Slopes and verdicts over networks of several sizes."""
+    compare = flags.compare
+    shapes = plan(
+        compare.widths, compare.depths, compare.width, compare.hidden_layers, compare.steps, compare.seeds
+    )  # fmt: skip
+    settings = _settings(flags, TrainConfig(weight_lr=WEIGHT_LR))
+    with jax.enable_x64(False):  # as `mupc train`
+        found = measure(
+            load_data(settings),
+            shapes,
+            {name: getattr(compare, name) for name in ("activation", "parameterisation", "skip")},
+            None,
+            lambda depth: _solver(settings, depth),
+            Energy(output_precision=settings.output_precision),
+            compare.steps,
+            compare.seeds,
+            settings.weight_lr,
+        )
+        _solver(settings, compare.hidden_layers)  # mistakes in its flags, ahead of the folder
+        folder = _folder(flags, dataclasses.asdict(compare) | _used(settings))
+        _say(console, f"coordinate check: {_title(compare, settings)}")
+        measured: list[Measured] = []
+        begin = time.perf_counter()
+        try:
+            with Progress(console=console, disable=not console.is_terminal, transient=True) as bar:
+                task = bar.add_task("networks", total=len(shapes))
+                for one in found:
+                    measured.append(one)
+                    folder.append({**one.shape._asdict(), "sizes": [size._asdict() for size in one.sizes]})
+                    bar.advance(task)
+                    if not console.is_terminal:
+                        _say(console, f"{one.shape.hidden_layers} hidden layers of {one.shape.width}: measured")
+        except KeyboardInterrupt:
+            if not measured:
+                folder.discard()
+                raise
+        except Exception:
+            folder.discard()
+            raise
+        finally:
+            folder.close()
+    interrupted = len(measured) < len(shapes)
+    result = CoordinateCheck((), ()) if interrupted else conclude(measured, compare.parameterisation)
+    message = f"interrupted; {len(measured)} of {len(shapes)} sizes are in {folder.path / 'metrics.jsonl'}."
+    summary = {
+        "verdicts": result.verdicts,
+        "passed": result.passed and not interrupted,
+        "failures": [in_flags(line) for line in result.failures],
+        "slopes": [dataclasses.asdict(slope) for slope in result.slopes],
+        "seconds": time.perf_counter() - begin,
+        "interrupted": interrupted,
+        "message": message if interrupted else "all networks were measured",
+        "device": device(),
+        "out": str(folder.path),
+    }
+    folder.write("summary.json", summary)
+    for axis in result.verdicts.get("at init", {}):
+        rows = [size._asdict() for one in measured if axis in one.shape.axes for size in one.sizes]
+        expected = {
+            (slope.step, slope.quantity, slope.group): slope.expected for slope in result.slopes if slope.axis == axis
+        }
+        plots.scaling(rows, axis, folder.path / "figures" / f"coordinates-{axis}.png", expected)
+        _say(console, "")
+        console.print(_table(axis, [slope for slope in result.worst if slope.axis == axis]))
+    _conclude(summary, console)
+    return summary
+
+
+def _report(flags: CheckFlags, console: Console) -> Summary:
+    """The sizes of one network, layer by layer."""
+    for field in dataclasses.fields(CompareFlags):
+        if field.name != "checkpoint" and getattr(flags.compare, field.name) != field.default:
+            flag = f"--{field.name.replace('_', '-')}"
+            raise ValueError(f"{flag} has no effect with --checkpoint, which is one network as it is: leave it out.")
+    network, trained = open_checkpoint(str(flags.compare.checkpoint))
+    settings = _settings(flags, TrainConfig(weight_lr=WEIGHT_LR) if trained is None else trained)
+    begin = time.perf_counter()
+    with jax.enable_x64(any(leaf.dtype == np.float64 for leaf in jax.tree.leaves(network))):
+        sizes = coordinate_sizes(
+            network,
+            load_data(settings),
+            solver=_solver(settings, network.hidden_layers),
+            weight_lr=settings.weight_lr,
+            energy=Energy(
+                loss=settings.loss,
+                output_precision=settings.output_precision,
+                activity_decay=settings.activity_decay,
+            ),
+        )
+    rows = [
+        {"quantity": quantity, "layer": int(layer), "size": float(size)}
+        for quantity, values in sizes.items()
+        for layer, size in zip(numbered(quantity, values, network.hidden_layers), values, strict=True)
+    ]
+    folder = _folder(flags, {"checkpoint": flags.compare.checkpoint} | _used(settings))
+    summary = {
+        "sizes": rows,
+        "passed": all(bool(np.all(np.isfinite(values))) for values in sizes.values()),
+        "seconds": time.perf_counter() - begin,
+        "interrupted": False,
+        "message": "sizes of one network: nothing to compare",
+        "device": device(),
+        "out": str(folder.path),
+    }
+    folder.write("summary.json", summary)
+    plots.layers(rows, folder.path / "figures" / "sizes.png")
+    _say(console, f"mean absolute entries of {flags.compare.checkpoint}, layer by layer")
+    table = Table(box=None, header_style="bold", pad_edge=False, padding=(0, 1))
+    for name in ("layer", *(name.replace(" ", "\n") for name in sizes)):
+        table.add_column(name, justify="right", no_wrap=True)
+    cells = {(row["layer"], row["quantity"]): f"{row['size']:.2g}" for row in rows}
+    for layer in range(1, network.hidden_layers + 2):
+        table.add_row(str(layer), *(cells.get((layer, quantity), "") for quantity in sizes))
+    console.print(table)
+    _say(console, f"run folder {folder.path}")
+    return summary
+
+
+def _settings(flags: CheckFlags, base: TrainConfig) -> TrainConfig:
+    """What the flags say, over what a run was trained with."""
+    given = {name: value for name, value in dataclasses.asdict(flags.learn).items() if value is not None}
+    if "solver" in given:  # the settings of a run's solver mean nothing to another
+        default = TrainConfig()
+        names = {name for choice in SOLVERS.values() for name in choice.flags}
+        base = dataclasses.replace(base, **{name: getattr(default, name) for name in names})
+    return dataclasses.replace(base, **given)
+
+
+def _solver(settings: TrainConfig, hidden_layers: int) -> AbstractSolver:
+    return make_solver(dataclasses.replace(settings, hidden_layers=hidden_layers))
+
+
+def _used(settings: TrainConfig) -> dict[str, Any]:
+    names = ("data", "data_dir", *SOLVERS[settings.solver].flags, "solver", "loss", "output_precision", "weight_lr")
+    return {name: value for name, value in config.as_dict(settings).items() if name in names}
+
+
+def _folder(flags: CheckFlags, resolved: dict[str, Any]) -> RunFolder:
+    folder = RunFolder(flags.output.out, "check")
+    folder.write("config.json", {"config": resolved, "versions": versions(), "device": device()})
+    return folder
+
+
+def _title(compare: CompareFlags, settings: TrainConfig) -> str:
+    parts = [compare.activation, compare.parameterisation, f"skip {compare.skip}", f"solver {settings.solver}"]
+    parts += [f"λ = {settings.output_precision:g}", f"Adam at {settings.weight_lr:g}", f"{compare.seeds} seeds"]
+    return ", ".join(parts)
+
+
+def _table(axis: str, worst: list[Slope]) -> Table:
+    """A row per quantity, by the layers furthest from what is expected."""
+    table = Table(box=None, header_style="bold", pad_edge=False, padding=(0, 1))
+    table.add_column(f"over {axis}", no_wrap=True)
+    table.add_column("furthest off in", no_wrap=True)
+    table.add_column("slope", justify="right", no_wrap=True)
+    table.add_column("expected", justify="right", no_wrap=True)
+    table.add_column("verdict", no_wrap=True)
+    stage = ""
+    for slope in worst:
+        if slope.stage != stage:
+            stage = slope.stage
+            table.add_row(f"[bold]{stage}[/bold]")
+        found = f"{slope.slope:+.2f} ± {slope.interval:.2f}" if np.isfinite(slope.slope) else "–"
+        expected = f"{slope.expected:+.2f} ± {slope.tolerance:.2f}"
+        table.add_row(f"  {slope.quantity}", slope.place, found, expected, slope.verdict)
+    return table
+
+
+def _conclude(summary: Summary, console: Console) -> None:
+    _say(console, "")
+    for stage, axes in summary["verdicts"].items():
+        _say(console, f"{stage}: " + ", ".join(f"{verdict} over {axis}" for axis, verdict in axes.items()))
+    for line in summary["failures"]:
+        _say(console, f"- {line}")
+    _say(console, f"run folder {summary['out']}")
+
+
+def _say(console: Console, line: str) -> None:
+    console.print(line, highlight=False, markup=False, soft_wrap=True)

@@ -1,0 +1,292 @@
+"""What sizes should do as networks get wider and deeper, and whether they do: the verdicts of the coordinate check."""
+
+import dataclasses
+import itertools
+import math
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+import numpy as np
+from scipy import stats
+
+AXES = {"width": "wider", "depth": "deeper"}
+"""What is varied, and the word for more of it."""
+GROUPS = ("input", "first", "middle", "last", "readout")
+CONFIDENCE = 0.95
+WIDEST = 0.25
+"""Exponents are multiples of ½. An interval of more than ± ¼ cannot tell one from the next."""
+
+
+class Promise(NamedTuple):
+    """A size is promised to go like N^width · r · H^depth · ℓ^layer, within `tolerance` of each slope. ℓ is the number
+    of the layer, and r the size of the entries of a_L·W_L to the power `readout`."""
+
+    width: float = 0.0
+    readout: float = 0.0
+    depth: float = 0.0
+    layer: float = 0.0
+    tolerance: float = 0.1
+
+
+READOUT = {"mupc": -1.0, "sp": -0.5, "ntp": -0.5, "orthogonal": -0.5}
+"""How the entries of a_L·W_L go with the width, for each parameterisation. All error that reaches a hidden layer has
+passed through them, and the output at initialisation is a sum of N such entries with random signs."""
+
+FORWARD = {
+    "activities": Promise(tolerance=0.1),
+    "branches": Promise(depth=-0.5, tolerance=0.15),  # independent from layer to layer, H of them add up to order one
+    "output": Promise(width=0.5, readout=1, tolerance=0.25),
+}
+LEARNING = {
+    "errors": Promise(readout=1, tolerance=0.2),
+    "activity updates": Promise(readout=1, layer=1, tolerance=0.25),  # skips pass on the errors of all layers below
+    "weight updates": Promise(tolerance=0.2),  # Adam's step is the learning rate, however small the gradient
+}
+TRAINED = {
+    **{quantity: promise for quantity, promise in (FORWARD | LEARNING).items() if quantity != "output"},
+    "drift": Promise(tolerance=0.15),  # of the output too, which itself is in part what it was at the start
+}
+QUANTITIES = (*FORWARD, "output error", *LEARNING, "drift")
+"""All that is measured. The output error has no promise of its own: it is the target less the output."""
+UP_TO_THE_READOUT = ("output", "output error", "weight updates", "drift")
+"""What the readout has; the other quantities end with the last hidden layer."""
+
+
+class Meaning(NamedTuple):
+    """What it means when a quantity grows faster than promised, or slower."""
+
+    above: str
+    below: str
+
+
+MEANINGS = {
+    "activities": Meaning(
+        "signals grow as networks get {more}, until they overflow; the hidden multiplier is too large (μPC: 1/√(N·L))",
+        "signals fade as networks get {more}: little of the input reaches the top; the hidden multiplier is too small, "
+        "or there are no skip connections",
+    ),
+    "branches": Meaning(
+        "what layers add to the skip connections is too much in {more} networks; check the hidden multiplier (μPC: "
+        "1/√(N·L))",
+        "layers turn into identities as networks get {more}; check the hidden multiplier (μPC: 1/√(N·L))",
+    ),
+    "output": Meaning(
+        "the output is too large in {more} networks: learning rates will have to fall with their size; check the "
+        "readout multiplier (μPC: 1/N)",
+        "the output is too small in {more} networks: they learn more slowly; check the readout multiplier (μPC: 1/N)",
+    ),
+    "errors": Meaning(
+        "errors are too large in {more} networks: inference rates that suit small networks will not suit these",
+        "errors fade as networks get {more}: inference does not carry the output's error to all layers; use "
+        "mupc.ErrorSpace with a small output precision, or more inference steps",
+    ),
+    "activity updates": Meaning(
+        "inference moves activities too far in {more} networks: activity rates that suit small networks will not suit "
+        "these",
+        "inference moves activities too little in {more} networks: it does not reach all layers; use mupc.ErrorSpace "
+        "with a small output precision, or more inference steps",
+    ),
+    "weight updates": Meaning(
+        "weights move further in {more} networks: in small ones gradients are as small as Adam's ε of 1e-8",
+        "weights move less in {more} networks: gradients fall to Adam's ε of 1e-8 and below; use mupc.ErrorSpace with "
+        "a small output precision",
+    ),
+    "drift": Meaning(
+        "training moves activities and output further in {more} networks",
+        "training moves activities and output less in {more} networks: they hardly learn",
+    ),
+}
+RATE = (
+    "Adam moves each weight by the learning rate, and in {more} networks more of them add up: with one rate for all "
+    "sizes expect up to +0.5, and the best rate to fall with size"
+)
+UNCERTAIN = "the interval is too wide to tell: take more seeds, or more sizes"
+DEGENERATE = "some sizes are zero or not finite: the signal is lost or overflows, or training diverges"
+
+
+class Size(NamedTuple):
+    """The mean absolute entry of a quantity in a group of layers, whose mean number is `layer`, of one network before
+    training step `step`."""
+
+    width: int
+    hidden_layers: int
+    seed: int
+    step: int
+    quantity: str
+    group: str
+    layer: float
+    size: float
+
+
+@dataclasses.dataclass(frozen=True)
+class Slope:
+    """How a size goes with width or depth (`axis`) on doubly logarithmic paper: the slope, the half-width of its 95 %
+    confidence interval, what it should be and how far off it may be, `pass` or `fail`, and what a failure means."""
+
+    axis: str
+    stage: str
+    step: int
+    quantity: str
+    group: str
+    slope: float
+    interval: float
+    expected: float
+    tolerance: float
+    verdict: str
+    meaning: str
+
+    @property
+    def off(self) -> float:
+        """How far from what it should be, in tolerances."""
+        return abs(self.slope - self.expected) / self.tolerance if math.isfinite(self.slope) else math.inf
+
+    @property
+    def place(self) -> str:
+        """Which layers; after training, also which step."""
+        return f"{self.group}, step {self.step}" if self.step else self.group
+
+    def __str__(self) -> str:
+        return (
+            f"{self.stage}, {self.quantity} ({self.place}) over {self.axis}: slope {self.slope:+.2f} ± "
+            f"{self.interval:.2f}, expected {self.expected:+.2f} ± {self.tolerance:.2f}"
+        )
+
+
+@dataclasses.dataclass(frozen=True)
+class CoordinateCheck:
+    """What `mupc.coordinate_check` found.
+
+    - `sizes`: a row for each network, step, quantity and group of layers.
+    - `slopes`: a row for each axis, stage, quantity and group, with its verdict.
+    - `verdicts`: `{stage: {axis: "pass" | "fail"}}`, stages being `at init` (the forward pass), `first step`
+      (inference, and what the weights then learn) and `after … steps`.
+    - `failures`: what failed and what that means, a line each.
+    """
+
+    sizes: tuple[Size, ...]
+    slopes: tuple[Slope, ...]
+
+    @property
+    def verdicts(self) -> dict[str, dict[str, str]]:
+        """`fail` if one of the slopes fails."""
+        found: dict[str, dict[str, str]] = {}
+        for slope in self.slopes:
+            axes = found.setdefault(slope.stage, {})
+            axes[slope.axis] = "fail" if "fail" in (slope.verdict, axes.get(slope.axis)) else "pass"
+        return found
+
+    @property
+    def passed(self) -> bool:
+        """Whether nothing failed."""
+        return not self.failures
+
+    @property
+    def worst(self) -> list[Slope]:
+        """Of each axis, stage and quantity the group of layers, and the step, that is furthest off."""
+        found: dict[tuple[str, str, str], Slope] = {}
+        for slope in self.slopes:
+            key = slope.axis, slope.stage, slope.quantity
+            if key not in found or (slope.verdict, -slope.off) < (found[key].verdict, -found[key].off):
+                found[key] = slope  # "fail" sorts before "pass"
+        return list(found.values())
+
+    @property
+    def failures(self) -> list[str]:
+        """One line for each quantity that failed, by its worst group, at the first stage where it did."""
+        found: dict[tuple[str, str], str] = {}
+        for slope in self.worst:
+            if slope.verdict == "fail":
+                found.setdefault((slope.axis, slope.quantity), f"{slope}: {slope.meaning}.")
+        return list(found.values())
+
+    def __str__(self) -> str:
+        stages = self.verdicts.items()
+        lines = [f"{stage}: " + ", ".join(f"{axes[axis]} over {axis}" for axis in axes) for stage, axes in stages]
+        return "\n".join([*lines, *self.failures])
+
+
+def group(layer: int, hidden_layers: int) -> str:
+    """The group of layer 1 … L: the input layer, a third of the hidden ones above it, or the readout."""
+    if layer == 1:
+        return "input"
+    if layer > hidden_layers:
+        return "readout"
+    return ("first", "middle", "last")[3 * (layer - 2) // (hidden_layers - 1)]
+
+
+def numbered(quantity: str, sizes: np.ndarray, hidden_layers: int) -> np.ndarray:
+    """The numbers of the layers that sizes belong to; they end with the last that has such a quantity."""
+    last = hidden_layers + (quantity in UP_TO_THE_READOUT)
+    return np.arange(last - len(sizes) + 1, last + 1)
+
+
+def grouped(quantity: str, sizes: np.ndarray, hidden_layers: int) -> Iterator[tuple[str, float, float]]:
+    """Each group of layers with its mean layer and mean size, from the sizes of layers."""
+    layers = numbered(quantity, sizes, hidden_layers)
+    names = np.array([group(int(layer), hidden_layers) for layer in layers])
+    for name in GROUPS:
+        if (inside := names == name).any():
+            yield name, float(layers[inside].mean()), float(sizes[inside].mean())
+
+
+def judge(sizes: Sequence[Size], axis: str, parameterisation: str) -> Iterator[Slope]:
+    """The slopes of sizes that were measured over one axis."""
+    last = max(size.step for size in sizes)
+    stages = [("at init", range(1), FORWARD), ("first step", range(1), LEARNING)]
+    if last:
+        stages.append((f"after {last} step{'s' * (last > 1)}", range(1, last + 1), TRAINED))
+    series: dict[tuple[int, str, str], list[Size]] = {}
+    for size in sizes:
+        series.setdefault((size.step, size.quantity, size.group), []).append(size)
+    networks = {(size.width, size.hidden_layers) for size in sizes}
+    for (stage, steps, promises), (key, rows) in itertools.product(stages, series.items()):
+        complete = {(row.width, row.hidden_layers) for row in rows} == networks
+        if key[0] in steps and key[1] in promises and complete:
+            yield _judge(rows, axis, stage, promises[key[1]], READOUT[parameterisation])
+
+
+def _judge(rows: Sequence[Size], axis: str, stage: str, promise: Promise, readout: float) -> Slope:
+    scale = np.log([row.width if axis == "width" else row.hidden_layers for row in rows])
+    exponents = promise.width + promise.readout * readout, promise.depth, promise.layer
+    promised = [np.dot(exponents, np.log([row.width, row.hidden_layers, row.layer])) for row in rows]
+    expected, _ = line(scale, np.array(promised))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        slope, interval = line(scale, np.log([row.size for row in rows]))
+    good = abs(slope - expected) <= promise.tolerance and interval <= WIDEST
+    return Slope(
+        axis=axis,
+        stage=stage,
+        step=rows[0].step,
+        quantity=rows[0].quantity,
+        group=rows[0].group,
+        slope=slope,
+        interval=interval,
+        expected=expected,
+        tolerance=promise.tolerance,
+        verdict="pass" if good else "fail",
+        meaning="" if good else _meaning(rows[0], axis, slope - expected, promise.tolerance),
+    )
+
+
+def line(x: np.ndarray, y: np.ndarray) -> tuple[float, float]:
+    """The slope of y over x by least squares, and the half-width of its confidence interval by Student's t. NaN if y is
+    not finite."""
+    if not np.all(np.isfinite(y)):
+        return math.nan, math.nan
+    spread, freedom = x - np.mean(x), len(x) - 2
+    squares = np.sum(spread**2)
+    slope = np.sum(spread * y) / squares
+    left = np.sum((y - np.mean(y) - slope * spread) ** 2)
+    interval = stats.t.ppf((1 + CONFIDENCE) / 2, freedom) * math.sqrt(left / freedom / squares)
+    return float(slope), float(interval)
+
+
+def _meaning(row: Size, axis: str, off: float, tolerance: float) -> str:
+    if not math.isfinite(off):
+        return DEGENERATE
+    if abs(off) <= tolerance:
+        return UNCERTAIN
+    meaning = MEANINGS[row.quantity]
+    trained = off > 0 and row.step > 0 and row.quantity not in LEARNING
+    text = f"{meaning.above}. {RATE}" if trained else meaning.above if off > 0 else meaning.below
+    return text.format(more=AXES[axis])

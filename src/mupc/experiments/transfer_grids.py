@@ -1,0 +1,211 @@
+"""Transfer of both learning rates over width and depth: `fig5` = `mupc-transfer-tanh`, and its twins.
+
+A grid of one network and one seed is one program, of 44 runs at the paper preset. On one H200 that takes seconds at 8
+hidden layers and minutes at 128; shards and seconds limits let it be done in pieces.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import itertools
+import math
+import statistics
+from collections.abc import Sequence
+from pathlib import Path
+from typing import ClassVar
+
+from ._figure import Cell, Claim, Config, Context, Figure, Finished, MissingCellsError, Row, Table, judge
+
+REGRET = 0.1
+ETA = (0.5, 0.1, 0.05, 0.01)
+BETA = (1e3, 5e2, 1e2, 5e1, 1e1, 5.0, 1.0, 0.5, 0.1, 0.05, 0.01)
+Size = tuple[int, int]
+Rate = tuple[float, float]
+
+
+@dataclasses.dataclass(frozen=True)
+class GridConfig(Config):
+    """Networks of every width at the least depth, and of every depth at `width`; each with every (η, β)."""
+
+    data: str = "mnist"
+    activation: str = "tanh"
+    widths: tuple[int, ...] = (64, 128, 256, 512, 1024)
+    depths: tuple[int, ...] = (8, 16, 32, 64, 128)
+    width: int = 512
+    etas: tuple[float, ...] = ETA
+    betas: tuple[float, ...] = BETA
+    seeds: int = 3
+    epochs: float = 1.0
+    verify: bool = True
+
+    @property
+    def rates(self) -> list[Rate]:
+        return list(itertools.product(self.etas, self.betas))
+
+
+def ladders(widths: Sequence[int], depths: Sequence[int], width: int) -> dict[str, list[Size]]:
+    """The networks (N, H) over which rates are transferred, the smallest first."""
+    over_width = [(each, min(depths)) for each in sorted(widths)]
+    return {"width": over_width, "depth": [(width, depth) for depth in sorted(depths)]}
+
+
+@dataclasses.dataclass(frozen=True)
+class GridCell(Cell):
+    """One training run."""
+
+    family: ClassVar[str] = "transfer-grids"
+
+    activation: str
+    width: int
+    depth: int
+    eta: float
+    beta: float
+    seed: int
+    data: str
+    epochs: float
+    verify: bool
+    precision: str
+
+    @property
+    def label(self) -> str:
+        size = f"{self.activation} N={self.width} H={self.depth}"
+        return f"{size} η={self.eta:g} β={self.beta:g} seed {self.seed}"
+
+    @property
+    def group(self) -> object:
+        return dataclasses.replace(self, eta=0.0, beta=0.0)
+
+
+def cells(config: GridConfig, finished: Finished) -> list[Cell]:
+    """Small networks first, grid by grid."""
+    sizes = sorted(
+        {size for ladder in ladders(config.widths, config.depths, config.width).values() for size in ladder},
+        key=lambda size: size[0] * size[1] ** 2,
+    )
+    fixed = (config.data, config.epochs, config.verify, config.precision)
+    return [
+        GridCell(config.activation, width, depth, eta, beta, seed, *fixed)
+        for (width, depth), seed, (eta, beta) in itertools.product(sizes, range(config.seeds), config.rates)
+    ]
+
+
+def run_group(group: Sequence[GridCell], context: Context) -> list[Row]:
+    """Trains one network with every pair of rates, as one program."""
+    import warnings
+
+    import jax
+
+    from .._solver import GradientDescent
+    from .._train_many import Run, fit_many
+    from ._training import METHODS, PAPER_BATCH, build, load
+
+    first = group[0]
+    dataset = load(first.data, context.data_dir, first.verify, 0.0)
+    with jax.enable_x64(first.precision == "float64"), warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)  # of divergence, which the result records
+        network = build(METHODS["mupc"], dataset, first.activation, first.width, first.depth, first.seed)
+        runs = [
+            Run(network, GradientDescent(lr=cell.beta / PAPER_BATCH, steps=cell.depth), cell.eta, cell.seed)
+            for cell in group
+        ]
+        results = fit_many(runs, dataset, epochs=first.epochs, batch_size=PAPER_BATCH, precision=first.precision)
+    return [
+        {
+            "lowest_train_loss": min((float(loss) for loss in result.losses if math.isfinite(loss)), default=None),
+            "train_loss": result.last.get("train_loss"),
+            "test_accuracy": result.last["test_accuracy"],
+            "diverged": result.diverged,
+        }
+        for result in results
+    ]
+
+
+def run_cell(cell: GridCell, context: Context) -> Row:
+    """One run by itself."""
+    return run_group([cell], context)[0]
+
+
+def losses(config: GridConfig, table: Table, size: Size) -> dict[Rate, float]:
+    """The lowest training loss for every pair of rates, mean over seeds; infinite where a run diverged."""
+    found: dict[Rate, list[float]] = {}
+    for row in table:
+        if (row["width"], row["depth"]) == size:
+            lost = row["diverged"] or row["lowest_train_loss"] is None
+            found.setdefault((row["eta"], row["beta"]), []).append(math.inf if lost else row["lowest_train_loss"])
+    if any(len(found.get(rate, [])) < config.seeds for rate in config.rates):
+        raise MissingCellsError(f"N={size[0]} H={size[1]}")
+    return {rate: statistics.fmean(values) for rate, values in found.items()}
+
+
+def claims(config: GridConfig, table: Table) -> list[Claim]:
+    """The rates of the smallest network are good for every larger one."""
+
+    def transfers(small: Size, large: Size) -> tuple[bool, str]:
+        own, there = (losses(config, table, size) for size in (small, large))
+        best, used = min(there, key=lambda rate: there[rate]), min(own, key=lambda rate: own[rate])
+        regret = there[used] / there[best] - 1
+        names = [f"η={eta:g} β={beta:g}" for eta, beta in (used, best)]
+        told = f"{100 * regret:+.1f} %: {there[used]:.4g} with {names[0]}, own best {there[best]:.4g} with {names[1]}"
+        return regret <= REGRET, told
+
+    return [
+        judge(
+            f"rates transfer over {over}: N={small[0]} H={small[1]} to N={large[0]} H={large[1]}",
+            f"lowest training loss at most {REGRET:.0%} above the large network's own optimum",
+            functools.partial(transfers, small, large),
+        )
+        for over, (small, *larger) in ladders(config.widths, config.depths, config.width).items()
+        for large in larger
+    ]
+
+
+def _plot(record: Row, path: Path) -> None:
+    from ..plots.transfer_grids import draw
+
+    config = record["config"]
+    draw(record, path, ladders(config["widths"], config["depths"], config["width"]))
+
+
+_PROTOCOL = (
+    "Residual networks with μPC, batch 64, Adam, as many GD steps as hidden layers; the grids are the paper's. The "
+    "loss is the lowest of all training batches of one epoch, as in the paper: rates are compared on the training set "
+    "here, and nowhere else.",
+    "A run that diverged counts as infinite loss, whatever it had reached.",
+)
+
+
+def _figure(activation: str, slug: str) -> Figure:
+    written = {"relu": "ReLU"}.get(activation, activation)
+    return Figure(
+        slug,
+        f"Transfer of both learning rates, {written}",
+        "Training loss over the learning rates of weights (η) and activities (β). Above: networks of growing width; "
+        "below: of growing depth. The star is the network's own optimum, the circle that of the smallest one.",
+        {
+            "quick": GridConfig(
+                protocol=("A small check on scikit-learn's digits: not a reproduction.", *_PROTOCOL),
+                data="digits",
+                activation=activation,
+                widths=(16, 32),
+                depths=(4, 8),
+                width=32,
+                etas=(0.5, 0.1, 0.02),
+                betas=(100.0, 10.0, 1.0),
+                seeds=1,
+                epochs=5.0,
+            ),
+            "paper": GridConfig(precision="bf16", protocol=_PROTOCOL, activation=activation),
+        },
+        cells,
+        run_cell,
+        claims,
+        _plot,
+        run_group,
+    )
+
+
+FIGURES = {
+    f"mupc-transfer-{activation}": _figure(activation, f"mupc-transfer-{activation}")
+    for activation in ("tanh", "linear", "relu")
+}

@@ -1,0 +1,307 @@
+"""`transfer`: tune both learning rates on a small network, train a large one with them."""
+
+import dataclasses
+import functools
+import itertools
+import math
+import time
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, NamedTuple
+
+import jax
+import jax.random as jr
+import numpy as np
+
+from .. import _check
+from .._energy import Energy
+from .._network import Network
+from .._solver import GradientDescent
+from .._train import FitResult
+from .._train_many import Run, fit_many
+from ..data import Dataset
+
+WEIGHT_LRS = (0.5, 0.2, 0.1, 0.05, 0.02, 0.01)
+ACTIVITY_LRS = (0.8, 0.4, 0.2, 0.1, 0.05, 0.02)
+VALIDATION = 0.1
+Rates = tuple[float, float]
+Grid = tuple[tuple[float, ...], ...]
+Progress = Callable[[str, float], None]
+
+
+class Size(NamedTuple):
+    """The size of a network."""
+
+    width: int
+    hidden_layers: int
+
+    def __str__(self) -> str:
+        return f"{self.hidden_layers} hidden layers of {self.width}"
+
+
+@dataclasses.dataclass(frozen=True)
+class Cell:
+    """What a pair of rates led to, mean over the seeds: losses are infinite if one of the runs diverged.
+
+    The training loss is the mean over the last epoch, as in the last record of `mupc.fit`. Accuracies are None for
+    regression.
+    """
+
+    weight_lr: float
+    activity_lr: float
+    train_loss: float
+    validation_loss: float
+    test_loss: float
+    test_accuracy: float | None
+    diverged: int
+
+    @property
+    def rates(self) -> Rates:
+        return self.weight_lr, self.activity_lr
+
+
+@dataclasses.dataclass(frozen=True)
+class Tuning:
+    """The cells of one size of network, the seconds that they took (compiling included), and the floating-point
+    operations of one run."""
+
+    size: Size
+    cells: list[Cell]
+    seconds: float
+    flops_per_run: float
+
+    def best(self, loss: str) -> Cell:
+        """The cell with the least `"validation_loss"` or `"train_loss"`."""
+        return min(self.cells, key=lambda cell: getattr(cell, loss))
+
+
+@dataclasses.dataclass(frozen=True)
+class Transfer:
+    """What `transfer` returns.
+
+    - `small`, `large`: what was run at each size, as `Tuning`. Without `verify` the large one has a single cell.
+    - `chosen`: the cell of the small network with the least validation loss. `used`: the large network's cell with
+      the same rates.
+    - `own`: the large network's best cell in training loss, among those that `verify` tried; None without it.
+    - `regret`: by how much of `own`'s training loss that of `used` is larger; infinite if it diverged, None without
+      `verify`, and NaN if nothing trained.
+    - `at_edge(cell)`: whether rates lie at the edge of the grid, beyond which better ones may be. If `own` does, the
+      true regret may be larger.
+    - `saved`: the share of the work of tuning that the small network saves, in floating-point operations.
+    """
+
+    small: Tuning
+    large: Tuning
+    chosen: Cell
+    used: Cell
+    own: Cell | None
+
+    @property
+    def regret(self) -> float | None:
+        if self.own is None:
+            return None
+        return self.used.train_loss / self.own.train_loss - 1 if math.isfinite(self.own.train_loss) else math.nan
+
+    def at_edge(self, cell: Cell) -> bool:
+        axes = [sorted({other.rates[place] for other in self.small.cells}) for place in (0, 1)]
+        return any(len(axis) > 1 and rate in (axis[0], axis[-1]) for rate, axis in zip(cell.rates, axes, strict=True))
+
+    @property
+    def saved(self) -> float:
+        return 1 - self.small.flops_per_run / self.large.flops_per_run
+
+
+@dataclasses.dataclass(frozen=True)
+class _Study:
+    """How to train any number of networks of any size with any rates."""
+
+    dataset: Dataset
+    seeds: Sequence[int]
+    energy: Energy
+    inference_steps: int | None
+    options: dict[str, Any]
+    training: dict[str, Any]
+
+    def network(self, size: Size, seed: int) -> Network:
+        sizes = (self.dataset.in_size, self.dataset.out_size, size.width, size.hidden_layers)
+        return Network(*sizes, key=jr.key(seed), **self.options)
+
+    def steps(self, size: Size) -> int:
+        """By default as many as hidden layers, which is what the paper takes."""
+        return size.hidden_layers if self.inference_steps is None else self.inference_steps
+
+    def run(self, size: Size, rates: Sequence[Rates], report: Callable[[float], None]) -> list[Cell]:
+        """A cell for each pair of rates."""
+        networks = [self.network(size, seed) for seed in self.seeds]
+        steps = self.steps(size)
+        runs = [
+            Run(network, GradientDescent(activity_lr, steps), weight_lr, seed, self.energy)
+            for weight_lr, activity_lr in rates
+            for network, seed in zip(networks, self.seeds, strict=True)
+        ]
+        done = dict.fromkeys(range(len(runs)), 0.0)
+
+        def follow(index: int, record: dict[str, Any]) -> None:
+            done[index] = 1.0 if record["diverged"] else record["step"] / record["total_steps"]
+            report(sum(done.values()) / len(runs))
+
+        results = fit_many(runs, self.dataset, callbacks=[follow], **self.training)
+        count = len(self.seeds)
+        return [_cell(pair, results[count * i : count * (i + 1)]) for i, pair in enumerate(rates)]
+
+    def flops(self, size: Size) -> float:
+        """Of one run: a forward pass, weight gradients and two products a step of inference, half of which work on
+        layers that have been reached."""
+        weights = sum(leaf.size for leaf in jax.tree.leaves(self.network(size, 0)))
+        return len(self.dataset.train) * self.training["epochs"] * weights * (4.0 + 2.0 * self.steps(size))
+
+
+def _cell(rates: Rates, results: list[FitResult]) -> Cell:
+    diverged = sum(result.diverged for result in results)
+
+    def mean(name: str) -> float:
+        return math.inf if diverged else float(np.mean([result.history[-1][name] for result in results]))
+
+    known = "test_accuracy" in results[0].history[-1]
+    return Cell(
+        *rates,
+        train_loss=mean("train_loss"),
+        validation_loss=mean("validation_loss"),
+        test_loss=mean("test_loss"),
+        test_accuracy=(0.0 if diverged else mean("test_accuracy")) if known else None,
+        diverged=diverged,
+    )
+
+
+def transfer(
+    dataset: Any,
+    *,
+    small: Sequence[int],
+    large: Sequence[int],
+    weight_lrs: Iterable[float] = WEIGHT_LRS,
+    activity_lrs: Iterable[float] = ACTIVITY_LRS,
+    epochs: float | int = 3,
+    seeds: int = 3,
+    verify: bool = False,
+    energy: Energy | None = None,
+    inference_steps: int | None = None,
+    batch_size: int = 64,
+    optimiser: str = "adam",
+    schedule: str = "constant",
+    precision: str | None = None,
+    validation: float = VALIDATION,
+    seed: int = 0,
+    progress: Progress | None = None,
+    **network: Any,
+) -> Transfer:
+    """Tunes both learning rates on a small network and trains a large one with them.
+
+    With μPC the best rates barely move with width and depth, so that a grid is affordable: all its runs are small and
+    go side by side, as one program (`mupc.fit_many`). Inference is by gradient descent.
+
+    **Arguments:**
+
+    - `dataset`: as for `mupc.fit`; without a validation split it is given one, a fraction `validation`.
+    - `small`, `large`: their (width, hidden_layers).
+    - `weight_lrs`, `activity_lrs`: the grid. Activity rates act on one sample, so both hold at any batch size.
+    - `epochs`, `batch_size`, `optimiser`, `schedule`, `precision`, `energy`: as for `mupc.fit`, at both sizes.
+    - `seeds`: how many, from `seed` on, to average over. `inference_steps`: by default as many as hidden layers.
+    - `verify`: also train the large network with neighbouring rates of the grid, and with the neighbours of the best
+      of those, until the best has been surrounded: what did transfer cost?
+    - `progress`: called with what is being done and the share that is finished.
+    - anything else, such as `activation` or `parameterisation`, goes to `mupc.Network`.
+
+    **Returns:** a `Transfer` with the attributes `chosen`, `used`, `own`, `regret`, `saved`, `small` and `large`.
+
+    **Example:**
+
+    ```python
+    import mupc
+
+    digits = mupc.data.load("digits")
+    found = mupc.transfer(digits, small=(8, 2), large=(16, 4), weight_lrs=(0.1, 0.02), activity_lrs=(0.4,), epochs=1)
+    found.chosen.weight_lr, found.used.test_accuracy, found.saved
+    ```
+    """
+    grid = tuple(_axis("weight_lrs", weight_lrs)), tuple(_axis("activity_lrs", activity_lrs))
+    first = _check.integer("seed", seed, 0)
+    study = _Study(
+        dataset=_split(dataset, validation),
+        seeds=range(first, first + _check.integer("seeds", seeds, 1)),
+        energy=Energy() if energy is None else energy,
+        inference_steps=inference_steps,
+        options=network,
+        training={
+            "epochs": epochs,
+            "batch_size": batch_size,
+            "optimiser": optimiser,
+            "schedule": schedule,
+            "precision": precision,
+        },
+    )
+    tell = (lambda stage, share: None) if progress is None else progress
+    sizes = _size("small", small), _size("large", large)
+    study.network(sizes[1], 0)  # what it would complain about must not wait for the small one to be tuned
+    tuned = _tune(study, sizes[0], grid, tell)
+    chosen = tuned.best("validation_loss")
+    if not math.isfinite(chosen.validation_loss):
+        raise ValueError(
+            f"every run of the small network ({tuned.size}) diverged: try smaller weight_lrs and activity_lrs."
+        )
+    begin = time.perf_counter()
+    cells = _retune(study, sizes[1], grid, chosen.rates, verify, tell)
+    trained = Tuning(sizes[1], list(cells.values()), time.perf_counter() - begin, study.flops(sizes[1]))
+    return Transfer(tuned, trained, chosen, cells[chosen.rates], trained.best("train_loss") if verify else None)
+
+
+def _tune(study: _Study, size: Size, grid: Grid, tell: Progress) -> Tuning:
+    begin = time.perf_counter()
+    pairs = [(eta, lr) for eta, lr in itertools.product(*grid)]
+    cells = study.run(size, pairs, functools.partial(tell, f"tuning {size}"))
+    return Tuning(size, cells, time.perf_counter() - begin, study.flops(size))
+
+
+def _retune(study: _Study, size: Size, grid: Grid, rates: Rates, verify: bool, tell: Progress) -> dict[Rates, Cell]:
+    """The large network with the given rates and, to verify them, with those around the best ones found so far."""
+    cells: dict[Rates, Cell] = {}
+    centre, stage = rates, f"training {size}"
+    while wanted := [pair for pair in (_around(centre, grid) if verify else [centre]) if pair not in cells]:
+        found = study.run(size, wanted, functools.partial(tell, stage))
+        cells |= {cell.rates: cell for cell in found}
+        best = min(cells.values(), key=lambda cell: cell.train_loss)
+        if not math.isfinite(best.train_loss):
+            break
+        centre, stage = best.rates, f"looking further around η = {best.weight_lr:g}, {best.activity_lr:g}"
+    return cells
+
+
+def _around(rates: Rates, grid: Grid) -> list[Rates]:
+    """The pair and its neighbours in the grid."""
+    near = []
+    for value, axis in zip(rates, grid, strict=True):
+        at = axis.index(value)
+        near.append(axis[max(0, at - 1) : at + 2])
+    return [(eta, lr) for eta, lr in itertools.product(*near)]
+
+
+def _axis(name: str, values: Iterable[float]) -> list[float]:
+    """Rates in falling order, each once."""
+    found = list(values)
+    if not found:
+        raise ValueError(f"{name} is empty: give at least one learning rate.")
+    for value in found:
+        _check.number(name, value, above=0)
+    return sorted({float(value) for value in found}, reverse=True)
+
+
+def _size(name: str, given: Sequence[int]) -> Size:
+    if len(given) != 2:
+        raise ValueError(f"{name} must be (width, hidden_layers), got {given!r}.")
+    return Size(
+        *(_check.integer(f"{part} of {name}", value, 1) for part, value in zip(Size._fields, given, strict=True))
+    )
+
+
+def _split(dataset: Any, validation: float) -> Dataset:
+    if not isinstance(dataset, Dataset):
+        raise TypeError(f'dataset must be a mupc.data.Dataset such as mupc.data.load("digits"), got {dataset!r}.')
+    return dataset if dataset.validation is not None else dataset.with_validation(validation, seed=0)

@@ -1,0 +1,174 @@
+"""`mupc check`: its numbers against `mupc.coordinate_check`, the run folder, checkpoints and mistakes."""
+
+import json
+import subprocess
+import sys
+
+import jax
+import numpy as np
+import pytest
+
+import mupc as library
+from mupc import cli
+from mupc.cli import check_job
+from mupc.cli.check import CompareFlags
+from mupc.plots.coordinates import layers, scaling
+
+TINY = ["--widths", "8", "16", "--depths", "--hidden-layers", "4", "--steps", "1", "--inference-steps", "1"]
+PNG = b"\x89PNG"
+
+
+@pytest.fixture
+def check(mupc, tmp_path):
+    """Runs `mupc check` into a folder of its own."""
+
+    def run(*argv, name="check"):
+        return mupc("check", "--out", tmp_path / name, *argv, folder=tmp_path / name)
+
+    return run
+
+
+def test_a_check(check):
+    """A failed check is a result: exit code 0, unless --strict asks for 1."""
+    run = check(*TINY, "--strict", "--parameterisation", "sp")
+    assert run.code == cli.FAILURE and run.err == ""
+    with jax.enable_x64(False):
+        expected = library.coordinate_check(
+            library.data.load("digits"), widths=(8, 16), depths=(), hidden_layers=4, steps=1, parameterisation="sp",
+            solver=library.GradientDescent(0.4, 1),
+        )  # fmt: skip
+    summary = run.json("summary.json")
+    assert set(summary) == {
+        "verdicts", "passed", "failures", "slopes", "seconds", "interrupted", "message", "device", "out",
+    }  # fmt: skip
+    assert summary["verdicts"] == expected.verdicts and summary["passed"] is False
+    for row, slope in zip(summary["slopes"], expected.slopes, strict=True):
+        assert (row["quantity"], row["group"], row["verdict"]) == (slope.quantity, slope.group, slope.verdict)
+        assert row["slope"] == (pytest.approx(slope.slope, abs=1e-5) if np.isfinite(slope.slope) else None)
+    assert [(row["width"], row["hidden_layers"], row["axes"]) for row in run.metrics] == [
+        (8, 4, ["width"]), (16, 4, ["width"]),
+    ]  # fmt: skip
+    assert run.metrics[1]["sizes"][0]["size"] == pytest.approx(
+        next(size.size for size in expected.sizes if size.width == 16), rel=1e-5
+    )
+    assert run.json("config.json")["config"]["solver"] == "gd"
+    assert {path.name for path in run.folder.iterdir()} == {"config.json", "metrics.jsonl", "summary.json", "figures"}
+    assert (run.folder / "figures" / "coordinates-width.png").read_bytes().startswith(PNG)
+    assert not (run.folder / "figures" / "coordinates-depth.png").exists()
+
+    assert "\x1b" not in run.out and max(map(len, run.out.splitlines()[3:20])) <= 80
+    slope = next(slope for slope in expected.worst if slope.quantity == "output")
+    (line,) = (line for line in run.out.splitlines() if line.startswith("  output"))
+    assert line.split() == [
+        "output", "readout", f"{slope.slope:+.2f}", "±", f"{slope.interval:.2f}", "+0.00", "±", "0.25", slope.verdict,
+    ]  # fmt: skip
+    assert run.out.count("mupc.ErrorSpace") == 0 and "--solver error-space" in run.out
+    assert run.out.splitlines()[-1] == f"run folder {run.folder}"
+
+
+@pytest.mark.parametrize("measured", [0, 1])
+def test_interruption(check, monkeypatch, measured):
+    real = check_job.measure
+
+    def measure(*arguments):
+        for number, one in enumerate(real(*arguments)):
+            if number == measured:
+                raise KeyboardInterrupt
+            yield one
+
+    monkeypatch.setattr(check_job, "measure", measure)
+    run = check(*TINY, "--json", "--parameterisation", "sp")
+    assert run.code == cli.INTERRUPTED
+    assert run.folder.exists() == bool(measured)
+    if measured:
+        summary = json.loads(run.out)
+        assert summary["interrupted"] and summary["verdicts"] == {} and len(run.metrics) == 1
+        assert "interrupted; 1 of 2 sizes" in run.err
+
+
+def test_a_trained_network(check, train):
+    """With the solver, the rates and the data of its run; other flags override them."""
+    trained = train("--quiet", "--epochs", "0.1", "--output-precision", "0.5", "--weight-lr", "0.03")
+    run = check("--checkpoint", trained.folder)
+    assert run.code == 0, run.err
+    network = library.load(trained.folder / "checkpoints" / "network.safetensors")
+    with jax.enable_x64(False):
+        expected = library.coordinate_sizes(
+            network, library.data.load("digits"), solver=library.GradientDescent(0.4, 3), weight_lr=0.03,
+            energy=library.Energy(output_precision=0.5),
+        )  # fmt: skip
+    rows = run.json("summary.json")["sizes"]
+    for quantity, values in expected.items():
+        own = [row["size"] for row in rows if row["quantity"] == quantity]
+        np.testing.assert_allclose(own, values, rtol=1e-4, err_msg=quantity)
+    assert [row["layer"] for row in rows if row["quantity"] == "weight updates"] == [1, 2, 3, 4]
+    assert [row["layer"] for row in rows if row["quantity"] == "output"] == [4]
+    assert (run.folder / "figures" / "sizes.png").read_bytes().startswith(PNG)
+    assert f"{expected['activities'][0]:.2g}" in run.out
+    refused = check("--checkpoint", trained.folder, "--widths", "8", "16", name="refused")
+    assert refused.code == cli.USAGE_ERROR and "--widths has no effect with --checkpoint" in refused.err
+
+
+@pytest.mark.parametrize(
+    ("argv", "help"),
+    [
+        (["--widths", "8"], "needs two widths and three networks, got widths 8"),
+        (["--depths", "8"], "needs two depths"),
+        (["--widths", "8", "0"], "each of the widths must be at least 1, got 0"),
+        (["--depths", "8", "2"], "each of the depths must be at least 4, got 2"),
+        (["--widths", "--depths"], "nothing to compare"),
+        (["--widths", "8", "16", "--seeds", "1"], "--seeds 1"),
+        (["--seeds", "0"], "seeds must be at least 1"),
+        (["--steps", "-1"], "steps must be at least 0"),
+        (["--hidden-layers", "3"], "--hidden-layers must be at least 4"),
+        (["--weight-lr", "0"], "--weight-lr must be greater than 0"),
+        (["--activity-lr", "-1"], "--activity-lr must be greater than 0"),
+        (["--activity-lr", "0.1", "--solver", "error-space"], "--activity-lr 0.1 has no effect with --solver error"),
+        (["--output-precision", "0"], "--output-precision must be greater than 0"),
+        (["--skip", "9"], "Use a shorter --skip"),
+        (["--data", "digts"], "did you mean 'digits'?"),
+        (["--checkpoint", "absent"], "--checkpoint absent is not there"),
+    ],
+)
+def test_mistakes(check, tmp_path, monkeypatch, argv, help):
+    monkeypatch.chdir(tmp_path)
+    run = check(*argv)
+    assert run.code == cli.USAGE_ERROR, run.err
+    assert run.err.startswith("mupc check: ") and len(run.err.splitlines()) == 1
+    assert help in run.err and run.out == ""
+    assert not run.folder.exists()
+
+
+@pytest.mark.parametrize(("flag", "value"), [("--activation", "rleu"), ("--solver", "dg"), ("--parameterisation", "x")])
+def test_unknown_names(check, flag, value):
+    run = check(flag, value)
+    assert run.code == cli.USAGE_ERROR and value in run.err
+    assert not run.folder.exists()
+
+
+def test_defaults_are_those_of_the_library():
+    from mupc import _coordinates as defaults
+
+    flags = CompareFlags()
+    found = flags.widths, flags.depths, flags.width, flags.hidden_layers
+    assert found == (defaults.WIDTHS, defaults.DEPTHS, defaults.WIDTH, defaults.HIDDEN_LAYERS)
+
+
+def test_help_needs_no_jax():
+    code = """
+import sys
+from mupc.cli import main
+main(["check", "--help"])
+sys.exit(str({"jax", "matplotlib", "equinox"} & set(sys.modules)) if "jax" in sys.modules else 0)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "") and "--widths" in done.stdout
+
+
+def test_figures_of_what_cannot_be_drawn(tmp_path):
+    """Sizes of zero, or not finite, have no place on a logarithmic axis."""
+    common = {"hidden_layers": 8, "seed": 0, "step": 0, "quantity": "errors", "group": "last"}
+    rows = [{**common, "width": width, "size": size} for width, size in ((8, 0.0), (16, np.nan))]
+    scaling(rows, "width", tmp_path / "scaling.png")
+    layers([{"quantity": "errors", "layer": 1, "size": 0.0}], tmp_path / "layers.png")
+    assert all((tmp_path / f"{name}.png").read_bytes().startswith(PNG) for name in ("scaling", "layers"))

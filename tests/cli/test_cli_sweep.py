@@ -1,0 +1,246 @@
+"""`mupc sweep` and `mupc sweep work`: cells against runs of `fit`, the folder, going on, mistakes in one line."""
+
+import dataclasses
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from matplotlib.image import imread
+
+from mupc import _train, cli
+from mupc.cli import sweep_job
+from mupc.cli.config import TrainConfig, load
+from mupc.cli.job import build, evaluation_interval, load_data, make_energy, number_format
+from mupc.plots import sweep as plots
+from mupc.sweep._study import SAMPLERS
+
+TINY = ("--width", "8", "--hidden-layers", "3", "--epochs", "0.5")
+GRID = ("--grid", "weight_lr=0.1,0.03,1e30", "--grid", "activity_lr=0.5,0.1")
+HUGE = 1e30
+
+
+@pytest.fixture
+def sweep(mupc, tmp_path):
+    """Runs `mupc sweep` with a tiny network into a folder of its own."""
+
+    def run(*argv, name="sweep"):
+        return mupc("sweep", *TINY, "--out", tmp_path / name, *argv, folder=tmp_path / name)
+
+    return run
+
+
+@pytest.fixture
+def untrained(monkeypatch):
+    """Sweeps that only pretend to train, to any loss asked for; records the cells of every call."""
+    calls = []
+
+    def execute(self, cells):
+        calls.append([dict(settings) for settings in cells])
+        return [
+            {"train_loss": 1.0 + settings.get("seed", 0), "test_accuracy": 0.5, "diverged": False, "seconds": 0.0}
+            for settings in cells
+        ]
+
+    monkeypatch.setattr(sweep_job.Executor, "__call__", execute)
+    return calls
+
+
+def alone(config):
+    """What `mupc.fit` says of a cell by itself."""
+    dataset = load_data(config)
+    with number_format(config.precision):
+        network, solver = build(config, dataset)
+        return _train.fit(
+            network, dataset, solver, epochs=config.epochs, weight_lr=config.weight_lr, seed=config.seed,
+            energy=make_energy(config), evaluate_every=evaluation_interval(config, len(dataset.train)),
+            precision=config.precision,
+        )  # fmt: skip
+
+
+@pytest.mark.filterwarnings("ignore:training diverged:RuntimeWarning")
+def test_cells_are_what_fit_gives_and_the_folder_holds_them(sweep, mupc):
+    run = sweep(*GRID)
+    assert run.code == 0, run.err
+    saved = run.json("sweep.json")
+    assert saved["counts"] == {"cells": 6, "complete": 6, "failed": 0, "diverged": 2}
+    assert saved["complete"] and saved["objective"] == "train_loss" and not saved["interrupted"]
+    assert [tuple(cell["settings"].values()) for cell in saved["cells"]] == [
+        (weight_lr, activity_lr) for weight_lr in (0.1, 0.03, HUGE) for activity_lr in (0.5, 0.1)
+    ]
+    for cell in saved["cells"]:
+        diverged = cell["settings"]["weight_lr"] == HUGE
+        assert cell["results"]["diverged"] is diverged and (cell["value"] is None) is diverged
+        assert cell["config"]["width"] == 8 and cell["config"]["weight_lr"] == cell["settings"]["weight_lr"]
+    for cell in (saved["cells"][3], saved["cells"][4]):
+        expected = alone(dataclasses.replace(TrainConfig(), **cell["config"]))
+        assert cell["results"]["diverged"] == expected.diverged
+        for name in ("test_loss", "test_accuracy", *(["train_loss"] if not expected.diverged else [])):
+            assert cell["results"][name] == pytest.approx(expected.last[name], rel=1e-4), name
+    good = [cell for cell in saved["cells"] if cell["value"] is not None]
+    best = min(good, key=lambda cell: cell["value"])
+    assert saved["best"]["settings"] == best["settings"] and saved["best"]["value"] == best["value"]
+    assert load(run.folder / "best.json") == dataclasses.replace(TrainConfig(), **best["config"])
+    assert (run.folder / "figures" / "contour.png").read_bytes().startswith(b"\x89PNG")
+    lines = run.out.splitlines()
+    assert lines[0] == "6 cells over weight_lr, activity_lr; lowest training loss wins"
+    assert any(line.startswith("6/6 cells, best") and line.endswith("left") for line in lines)
+    assert any(line.startswith("6 of 6 cells, 2 diverged") for line in lines)
+    assert "best.json" in lines[-1] and str(run.folder) in lines[-1]
+
+    again = sweep(*GRID, "--json")
+    assert again.code == 0 and json.loads(again.out) == run.json("sweep.json") and again.err == ""
+    assert json.loads(again.out)["cells"] == saved["cells"]  # nothing was trained again
+    joined = mupc("sweep", "work", run.folder, "--quiet")
+    assert (joined.code, joined.out, joined.err) == (0, "", "")
+
+
+def test_validation_loss_wins_and_seeds_are_averaged(sweep):
+    run = sweep("--grid", "weight_lr=0.1,0.03", "--grid", "seed=0,1", "--validation", "0.2", "--method", "bp", "--json")
+    saved = json.loads(run.out)
+    assert saved["objective"] == "validation_loss"
+    assert all(cell["value"] == cell["results"]["validation_loss"] for cell in saved["cells"])
+    for row in saved["rows"]:
+        mates = [
+            cell["value"] for cell in saved["cells"] if cell["settings"]["weight_lr"] == row["settings"]["weight_lr"]
+        ]
+        assert len(mates) == row["cells"] == 2 and row["value"] == pytest.approx(sum(mates) / 2)
+    assert saved["rows"][0]["value"] < saved["rows"][1]["value"]
+    assert (run.folder / "figures" / "lines.png").exists()
+
+
+def test_which_cells_train_together(untrained, sweep):
+    run = sweep("--grid", "solver=gd,error-space", "--grid", "seed=0,1,2", "--grid", "output_precision=1,0.1")
+    assert run.code == 0, run.err
+    assert [len(cells) for cells in untrained] == [6, 6]
+    assert [{cell["solver"] for cell in cells} for cells in untrained] == [{"gd"}, {"error-space"}]
+    untrained.clear()
+    assert sweep("--grid", "seed=0,1,2", "--validation", "0.1", name="split").code == 0
+    assert [len(cells) for cells in untrained] == [1, 1, 1]  # the seed decides what is held out
+    untrained.clear()
+    assert sweep("--grid", "seed=0,1,2,3", "--group", "3", name="few").code == 0
+    assert [len(cells) for cells in untrained] == [3, 1]
+
+
+def test_a_sampler(untrained, sweep):
+    words = ("--grid", "weight_lr=log:0.001:1", "--grid", "seed=0,1", "--sampler", "tpe", "--trials", "5")
+    run = sweep(*words, "--json")
+    assert run.code == 0, run.err
+    cells = json.loads(run.out)["cells"]
+    assert len(cells) == 5 and all(0.001 <= cell["settings"]["weight_lr"] <= 1 for cell in cells)
+    assert {cell["settings"]["seed"] for cell in cells} <= {0, 1}
+
+
+def test_other_settings_are_refused(untrained, sweep):
+    first = sweep("--grid", "seed=0,1")
+    before = first.json("sweep.json")
+    for words, help in (
+        (("--grid", "seed=0,1", "--skip", "0"), "its skip is 1"),
+        (("--grid", "seed=0,1,2"), "it varies seed over values of its own"),
+        (("--grid", "seed=0,1", "--no-resume"), "leave out --no-resume"),
+    ):
+        run = sweep(*words)
+        assert run.code == cli.USAGE_ERROR and help in run.err and len(run.err.splitlines()) == 1, run.err
+    assert first.json("sweep.json") == before
+    assert sweep("--grid", "seed=0,1", "--data-dir", first.folder).code == 0  # a machine's own
+
+
+def test_an_interruption_says_how_to_go_on(untrained, sweep, mupc, monkeypatch):
+    pretend = sweep_job.Executor.__call__
+
+    def interrupted(self, cells):
+        if cells[0]["seed"]:
+            raise KeyboardInterrupt
+        return pretend(self, cells)
+
+    monkeypatch.setattr(sweep_job.Executor, "__call__", interrupted)
+    run = sweep("--grid", "seed=0,1,2", "--group", "1")
+    assert run.code == cli.INTERRUPTED
+    assert run.err.startswith(
+        "mupc sweep: interrupted; 1 of 3 cells are finished and kept. Go on with: mupc sweep work"
+    )
+    assert run.json("sweep.json")["interrupted"] and not run.json("sweep.json")["complete"]
+    monkeypatch.setattr(sweep_job.Executor, "__call__", pretend)
+    untrained.clear()
+    assert mupc(*run.err.split("Go on with: mupc ")[1].split()).code == 0
+    assert sorted(cell["seed"] for cells in untrained for cell in cells) == [1, 2]
+    assert run.json("sweep.json")["complete"]
+
+
+def test_cells_that_cannot_be_computed_fail_alone(untrained, sweep, monkeypatch):
+    pretend = sweep_job.Executor.__call__
+
+    def limited(self, cells):
+        if any(settings["width"] == 9 for settings in cells):
+            raise RuntimeError("RESOURCE_EXHAUSTED: Out of memory while trying to allocate")
+        return pretend(self, cells)
+
+    monkeypatch.setattr(sweep_job.Executor, "__call__", limited)
+    run = sweep("--grid", "width=8,9,10")
+    assert run.code == cli.FAILURE
+    help = "mupc sweep: 1 of 3 cells failed, the first: out of memory: lower --width"
+    assert run.err.startswith(help) and len(run.err.splitlines()) == 1
+    assert [cell["state"] for cell in run.json("sweep.json")["cells"]] == ["complete", "failed", "complete"]
+    assert run.json("sweep.json")["best"]["settings"]["width"] in (8, 10)
+
+
+@pytest.mark.parametrize(
+    ("argv", "help"),
+    [
+        ([], "the grid is empty: say what to vary"),
+        (["--grid", "weigth_lr=0.1"], "did you mean 'weight_lr'?"),
+        (["--grid", "width=wide"], "width = 'wide': it must be a whole number"),
+        (["--grid", "solver=gd,gdd"], "it must be one of gd, adam, error-space"),
+        (["--grid", "weight_lr="], "has no values"),
+        (["--grid", "data_dir=a,b"], "--data-dir cannot vary"),
+        (["--grid", "seed=0,1", "--trials", "3"], "--trials is for --sampler random or --sampler tpe"),
+        (["--grid", "weight_lr=log:0.1:1", "--sampler", "tpe"], "add --trials N"),
+        (["--grid", "weight_lr=-1,-2"], "--weight-lr must be greater than 0"),
+        (["--grid", "seed=0,1", "--skip", "7"], "Use a shorter --skip"),
+        (["--grid", "data=mnits,digits"], "did you mean 'mnist'?"),
+        (["--grid", "seed=0,1", "--group", "0"], "--group must be at least 1"),
+        (["--grid", "seed=0,1", "--heartbeat", "0"], "--heartbeat must be at least 1"),
+        (["--grid", "seed=0,1", "--storage", "nonsense"], "--storage 'nonsense' is no address"),
+        (["--grid", "seed=0", "--storage", "sqlite:///absent/folder/x.db"], "unable to open database file"),
+    ],
+)
+def test_mistakes(sweep, argv, help):
+    run = sweep(*argv)
+    assert run.code == cli.USAGE_ERROR, run.err
+    assert run.err.startswith("mupc sweep: ") and len(run.err.splitlines()) == 1 and help in run.err
+    assert not run.folder.exists()
+
+
+def test_mistakes_of_workers(mupc, tmp_path):
+    for argv, help in (
+        ((), "say which sweep to work on"),
+        ((tmp_path,), "holds no sweep.db"),
+        (("--storage", f"sqlite:///{tmp_path}/new.db"), "holds no sweeps: start one with"),
+    ):
+        run = mupc("sweep", "work", *argv)
+        assert run.code == cli.USAGE_ERROR and help in run.err and len(run.err.splitlines()) == 1, run.err
+
+
+def test_names_agree_with_the_library():
+    assert set(sweep_job.GROUP) == {None, *SAMPLERS}
+    assert set(sweep_job.NUMBERS) < {field.name for field in dataclasses.fields(TrainConfig)}
+
+
+def test_help_needs_no_jax():
+    heavy = "bool({'jax', 'optuna', 'matplotlib'} & set(sys.modules))"
+    code = f"import sys; from mupc.cli import main; main(sys.argv[1:]); sys.exit({heavy})"
+    done = subprocess.run([sys.executable, "-c", code, "sweep", "--help"], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "") and "log:LOW:HIGH:N" in done.stdout
+
+
+def test_means_and_figures(tmp_path):
+    cells = [
+        {"settings": {"weight_lr": rate, "activity_lr": 1.0, "seed": seed}, "value": None if rate > 1 else rate + seed}
+        for rate in (0.1, 1.0, 10.0)
+        for seed in (0, 2)
+    ]
+    assert plots.means(cells, ("weight_lr",)) == {(0.1,): pytest.approx(1.1), (1.0,): 2.0, (10.0,): None}
+    for draw, name in ((plots.contour, "flat.png"), (lambda c, p: plots.lines(c, p, "weight_lr"), "lines.png")):
+        draw(cells, tmp_path / name)  # points on one line span no contours
+        assert np.ptp(imread(tmp_path / name)[..., :3]) > 0.5

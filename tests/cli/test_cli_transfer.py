@@ -1,0 +1,124 @@
+"""`mupc transfer`: its run folder against `mupc.transfer`, what it prints, and mistakes."""
+
+import json
+import math
+import subprocess
+import sys
+
+import jax
+import jax.random as jr
+import pytest
+
+import mupc as library
+from mupc import cli
+from mupc.cli import transfer as flags
+from mupc.sweep import transfer as module
+
+TINY = [
+    "--width", "8", "--hidden-layers", "2", "--large-width", "12", "--large-hidden-layers", "3", "--epochs", "0.5",
+    "--seeds", "1", "--etas", "0.2", "0.05", "--activity-lrs", "0.4",
+]  # fmt: skip
+
+
+@pytest.fixture
+def transfer(mupc, tmp_path):
+    """Runs `mupc transfer` with tiny networks into a folder of its own."""
+
+    def run(*argv, name="transfer"):
+        return mupc("transfer", *TINY, "--out", tmp_path / name, *argv, folder=tmp_path / name)
+
+    return run
+
+
+def test_run_folder_and_screen(transfer):
+    """With a large network that is no larger than the small one, transfer is exact."""
+    run = transfer("--verify", "--large-width", "8", "--large-hidden-layers", "2")
+    assert run.code == 0, run.err
+    assert {path.name for path in run.folder.iterdir()} == {"config.json", "summary.json", "figures"}
+    assert (run.folder / "figures" / "transfer.png").read_bytes().startswith(b"\x89PNG")
+    about = run.json("config.json")
+    assert set(about) == {"config", "versions", "device", "precision", "seed"}
+    assert about["config"]["large_width"] == 8 and about["config"]["weight_lrs"] == [0.2, 0.05]
+    summary = run.json("summary.json")
+    with jax.enable_x64(False):
+        fit = library.fit(
+            library.Network(64, 10, 8, 2, key=jr.key(0)), library.data.load("digits").with_validation(0.1, seed=0),
+            library.GradientDescent(0.4, 2), weight_lr=summary["chosen"]["weight_lr"], epochs=0.5,
+        )  # fmt: skip
+    assert summary["chosen"] == summary["used"]
+    for name in ("train_loss", "validation_loss", "test_accuracy"):
+        assert summary["used"][name] == pytest.approx(fit.last[name], rel=1e-5)
+    lowest = min(cell["train_loss"] for cell in summary["small"]["cells"])
+    assert summary["regret"] == pytest.approx(summary["used"]["train_loss"] / lowest - 1)
+    assert summary["saved"] == 0 and summary["diverged"] is False
+    assert summary["large"]["size"] == {"width": 8, "hidden_layers": 2} and len(summary["large"]["cells"]) == 2
+    assert run.out.splitlines()[0] == "tuning 2 hidden layers of 8 …"
+    assert f"regret: {100 * summary['regret']:.3g} %" in run.out
+    assert "saved: tuning took 100 % of the operations" in run.out
+    assert run.out.splitlines()[-1] == f"run folder {run.folder}"
+
+
+def stand_in(monkeypatch, large):
+    """In place of training, the loss 0.5 of the small network and the one given of the large one."""
+
+    def run(self, size, rates, report):
+        loss = large if size.width == 12 else 0.5
+        return [module.Cell(*pair, loss, loss, loss, 0.0, int(not math.isfinite(loss))) for pair in rates]
+
+    monkeypatch.setattr(module._Study, "run", run)
+
+
+def test_json_alone(transfer, monkeypatch):
+    stand_in(monkeypatch, 0.25)
+    run = transfer("--json")
+    summary = json.loads(run.out, parse_constant=pytest.fail)
+    assert summary["regret"] is None and summary["own"] is None
+    assert summary["train_loss"] == 0.25 and summary["chosen"]["train_loss"] == 0.5
+    assert summary["out"] == str(run.folder)
+
+
+def test_a_large_network_that_diverges(transfer, monkeypatch):
+    stand_in(monkeypatch, math.inf)
+    run = transfer("--verify")
+    assert run.code == cli.FAILURE
+    assert run.err == "mupc transfer: the large network diverged with the rates of the small one.\n"
+    assert "regret: unknown, the large network diverged with every rate that was tried" in run.out
+    assert run.json("summary.json")["used"]["train_loss"] is None
+
+
+@pytest.mark.parametrize(
+    ("argv", "help"),
+    [
+        (["--data", "mnits"], "did you mean 'mnist'?"),
+        (["--width", "0"], "--width must be at least 1, got 0"),
+        (["--large-hidden-layers", "0"], "--large-hidden-layers must be at least 1, got 0"),
+        (["--etas", "-1"], "--weight-lrs must be greater than 0, got -1"),
+        (["--seeds", "0"], "--seeds must be at least 1"),
+        (["--epochs", "0"], "--epochs must be greater than 0"),
+        (["--batch-size", "5000"], "Use a smaller batch"),
+        (["--skip", "2"], "Use a shorter --skip"),
+        (["--validation", "2"], "a fraction between 0 and 1"),
+    ],
+)
+def test_mistakes(transfer, argv, help):
+    run = transfer("--quiet", *argv)
+    assert run.code == cli.USAGE_ERROR, run.err
+    assert run.err.startswith("mupc transfer: ") and len(run.err.splitlines()) == 1
+    assert help in run.err
+    assert run.out == "" and not run.folder.exists()
+
+
+def test_defaults_are_those_of_the_library():
+    assert (flags.WEIGHT_LRS, flags.ACTIVITY_LRS) == (module.WEIGHT_LRS, module.ACTIVITY_LRS)
+    assert flags.DataFlags().validation == module.VALIDATION
+
+
+def test_help_without_jax():
+    code = (
+        "import sys; from mupc.cli import main; code = main(['transfer', '--help']); "
+        "sys.exit(code or 'jax' in sys.modules)"
+    )
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert ended.returncode == 0, ended.stderr
+    for word in ("--large-width", "--etas", "--activity-lrs", "--verify"):
+        assert word in ended.stdout

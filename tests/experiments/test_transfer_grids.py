@@ -1,0 +1,101 @@
+"""Transfer of learning rates: predicates on grids made by hand, and a group of cells against runs one by one."""
+
+import dataclasses
+import math
+
+import jax.random as jr
+import pytest
+
+import mupc
+from mupc import experiments
+from mupc.experiments._runner import execute
+from mupc.experiments._store import Store
+from mupc.experiments.transfer_grids import GridConfig, cells, run_group
+
+HOLDS, FAILS, NOT_RUN = experiments.HOLDS, experiments.FAILS, experiments.NOT_RUN
+
+
+def verdicts(loss, keep=lambda cell: True):
+    """Verdicts of the paper preset with the loss as a function of the cell; infinite where it diverges."""
+    figure = experiments.find("fig5").load()
+    config = figure.config("paper")
+    table = []
+    for cell in filter(keep, figure.cells(config, {})):
+        value = float(loss(cell))
+        table.append({**dataclasses.asdict(cell), "lowest_train_loss": value, "diverged": math.isinf(value)})
+    return [claim.verdict for claim in figure.claims(config, table)]
+
+
+def bowl(cell, eta=0.1, beta=0.5):
+    return 0.1 + 0.1 * abs(math.log(cell.eta / eta)) + 0.1 * abs(math.log(cell.beta / beta))
+
+
+def test_rates_that_transfer():
+    assert verdicts(bowl) == [HOLDS] * 8
+    assert verdicts(lambda c: bowl(c, beta=0.5 if c.width == 64 else 1.0)) == [FAILS] * 4 + [HOLDS] * 4
+    assert verdicts(lambda c: bowl(c, eta=0.1 if c.depth < 128 else 0.01)) == [HOLDS] * 7 + [FAILS]
+
+
+def test_a_small_regret_is_no_failure():
+    shallow = lambda c: 0.1 + 0.001 * abs(math.log(c.beta / (0.5 if c.depth == 8 else 10.0)))  # noqa: E731
+    assert verdicts(shallow) == [HOLDS] * 8
+
+
+def test_divergence_is_never_an_optimum():
+    assert verdicts(lambda c: math.inf if c.eta == 0.1 and c.depth == 128 else bowl(c))[-1] == FAILS
+
+
+def test_missing_networks_are_not_judged():
+    assert verdicts(bowl, lambda c: c.depth < 64) == [HOLDS] * 6 + [NOT_RUN] * 2
+    assert verdicts(bowl, lambda c: c.seed < 2) == [NOT_RUN] * 8
+
+
+def test_a_grid_is_one_group_and_equals_single_runs():
+    config = GridConfig(
+        data="digits", widths=(8,), depths=(3,), width=8, etas=(0.1, 0.02), betas=(10.0,), seeds=1, epochs=0.5,
+        precision="float64",
+    )  # fmt: skip
+    group = cells(config, {})
+    assert len({cell.group for cell in group}) == 1
+    found = run_group(group, experiments.Context())
+    digits = mupc.data.load("digits")
+    network = mupc.Network(64, 10, 8, 3, activation="tanh", key=jr.key(0))
+    for cell, row in zip(group, found, strict=True):
+        solver = mupc.GradientDescent(lr=10.0 / 64, steps=3)
+        result = mupc.fit(network, digits, solver, epochs=0.5, weight_lr=cell.eta, seed=0, precision="float64")
+        assert row["lowest_train_loss"] == pytest.approx(min(result.losses), rel=1e-8)
+        assert row["test_accuracy"] == pytest.approx(result.last["test_accuracy"])
+        assert not row["diverged"]
+
+
+@dataclasses.dataclass(frozen=True)
+class Number(experiments.Cell):
+    value: int
+
+    @property
+    def group(self):
+        return self.value // 10
+
+
+def test_the_runner_computes_groups_at_once(tmp_path):
+    calls = []
+
+    def run_group(group, context):
+        calls.append([cell.value for cell in group])
+        if 21 in calls[-1]:
+            raise ValueError("no such number")
+        return [{"double": 2 * cell.value} for cell in group]
+
+    figure = experiments.Figure(
+        "toy", "toy", "toy", {"quick": experiments.Config()},
+        cells=lambda config, finished: [Number(value) for value in (1, 11, 2, 21, 12, 22)],
+        run_cell=lambda cell, context: pytest.fail("one by one"),
+        claims=lambda config, table: [], plot=lambda record, path: None, run_group=run_group,
+    )  # fmt: skip
+    store = Store(tmp_path)
+    progress = execute(figure, experiments.Config(), store, experiments.Context())
+    assert calls == [[1, 2], [11, 12], [21, 22]]
+    assert {cell.value: row["double"] for cell, row in progress.finished.items()} == {1: 2, 2: 4, 11: 22, 12: 24}
+    assert {cell.value for cell in progress.failed} == {21, 22}
+    execute(figure, experiments.Config(), store, experiments.Context())
+    assert calls[3:] == [[21, 22]], "what is finished is not computed again"

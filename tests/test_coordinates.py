@@ -1,0 +1,274 @@
+"""The coordinate check: sizes against plain numpy, slopes against scipy and known laws, and what it must catch."""
+
+import math
+
+import jax
+import jax.numpy as jnp
+import jax.random as jr
+import numpy as np
+import optax
+import pytest
+from scipy import stats
+
+import mupc
+from mupc._parameterisation import PARAMETERISATIONS
+from mupc.diagnostics import _coordinates as rules
+from mupc.diagnostics._coordinates import Size, group, grouped, judge, line
+
+RNG = np.random.default_rng(0)
+X, Y = RNG.standard_normal((16, 12)), np.eye(4)[RNG.integers(0, 4, 16)]
+SMALL = {"widths": (16, 64), "depths": (4, 24), "width": 64, "hidden_layers": 4, "seeds": 8, "steps": 0}
+BALANCED = {"solver": mupc.ErrorSpace(), "energy": mupc.Energy(output_precision=0.01)}
+FAST = {"solver": mupc.GradientDescent(0.1, 0), **SMALL}  # no inference: only the forward pass is looked at
+
+
+def failed(check, stage):
+    return {(slope.axis, slope.quantity) for slope in check.slopes if slope.stage == stage and slope.verdict == "fail"}
+
+
+def test_sizes_of_a_network():
+    """Against the forward pass in numpy, the public solution, and optax's first step."""
+    network = mupc.Network(12, 4, 6, 5, activation="tanh", key=jr.key(3))
+    solver = mupc.GradientDescent(0.3, 7)
+    found = mupc.coordinate_sizes(network, (X, Y), solver=solver, weight_lr=0.02)
+
+    first, hidden, last = network.multipliers
+    z = [first * X @ np.asarray(network.input.weight).T]
+    branches = []
+    for weight in np.asarray(network.hidden.weight):
+        branches.append(hidden * np.tanh(z[-1]) @ weight.T)
+        z.append(branches[-1] + z[-1])
+    output = last * np.tanh(z[-1]) @ np.asarray(network.readout.weight).T
+    solution = mupc.infer(network, X, Y, solver)
+    gradients = mupc.weight_gradients(network, solution, X)
+    rule = optax.adam(0.02)
+    updates, _ = rule.update(gradients, rule.init(network))
+    layers = [updates.input.weight, *updates.hidden.weight, updates.readout.weight]
+    expected = {
+        "activities": np.mean(np.abs(z), axis=(1, 2)),
+        "branches": np.mean(np.abs(branches), axis=(1, 2)),
+        "output": [np.mean(np.abs(output))],
+        "output error": [np.mean(np.abs(Y - output))],
+        "errors": np.mean(np.abs(solution.errors), axis=(1, 2)),
+        "activity updates": np.mean(np.abs(solution.activities - np.array(z)), axis=(1, 2)),
+        "weight updates": [np.mean(np.abs(layer)) for layer in layers],
+    }
+    assert set(found) == set(expected)
+    for quantity, values in expected.items():
+        np.testing.assert_allclose(found[quantity], values, rtol=1e-6, err_msg=quantity)
+
+
+def test_movements_that_activities_round_away():
+    """Five layers below the output inference moves float32 activities by far less than their last digit."""
+    with jax.enable_x64(False):
+        network = mupc.Network(12, 4, 6, 5, activation="linear", key=jr.key(0))
+        moved = mupc.coordinate_sizes(network, (X, Y), solver=mupc.GradientDescent(1e-4, 5))["activity updates"]
+    assert 0 < moved[0] < 1e-17
+    ratios = moved[:-1] / moved[1:]  # step t reaches t layers down, times lr each: binomial(5, k)·lr^k for k layers
+    np.testing.assert_allclose(ratios, [1e-4 / 5, 1e-4 / 2, 1e-4, 2e-4], rtol=0.6)
+
+
+def test_a_network_of_one_hidden_layer():
+    network = mupc.Network(12, 4, 6, 1, use_bias=True, key=jr.key(0))
+    found = mupc.coordinate_sizes(network, (X, np.argmax(Y, axis=1)), solver=mupc.GradientDescent(0.3, 2))
+    assert {name: len(values) for name, values in found.items()} == {
+        "activities": 1, "branches": 0, "output": 1, "output error": 1, "errors": 1, "activity updates": 1,
+        "weight updates": 2,
+    }  # fmt: skip
+
+
+def test_training_is_that_of_fit():
+    """Each step of the check is one of Adam on the same batch: sizes of the trained network, and how far it came."""
+    solver = mupc.GradientDescent(0.4, 1)
+    training = {"weight_lr": 0.1, "solver": solver}
+    check = mupc.coordinate_check((X, Y), widths=(4, 6), depths=(), hidden_layers=4, steps=2, seeds=2, **training)
+    network = start = mupc.Network(12, 4, 6, 4, key=jr.key(1))
+    rule = optax.adam(0.1)
+    state = rule.init(network)
+    for _ in range(2):
+        solution = mupc.infer(network, X, Y, solver)
+        updates, state = rule.update(mupc.weight_gradients(network, solution, X), state)
+        network = jax.tree.map(jnp.add, network, updates)
+    z, z0 = (mupc.forward(one, X)[0] for one in (network, start))
+    sizes = {(s.quantity, s.group): s.size for s in check.sizes if (s.width, s.seed, s.step) == (6, 1, 2)}
+    assert sizes["activities", "last"] == pytest.approx(float(jnp.mean(jnp.abs(z[3]))))
+    assert sizes["drift", "middle"] == pytest.approx(float(jnp.mean(jnp.abs(z[2] - z0[2]))))
+    assert sizes["drift", "readout"] == pytest.approx(float(jnp.mean(jnp.abs(network(X) - start(X)))))
+    assert {size.step for size in check.sizes} == {0, 1, 2}
+    assert list(check.verdicts) == ["at init", "first step", "after 2 steps"]
+
+
+def test_groups():
+    assert [group(layer, 7) for layer in range(1, 9)] == [
+        "input", "first", "first", "middle", "middle", "last", "last", "readout",
+    ]  # fmt: skip
+    values = np.arange(1.0, 9.0)
+    assert list(grouped("weight updates", values, 7))[1] == ("first", 2.5, 2.5)
+    assert list(grouped("activities", values[:7], 7))[-1] == ("last", 6.5, 6.5)
+    assert next(grouped("branches", values[1:7], 7)) == ("first", 2.5, 2.5)
+    assert list(grouped("output", np.array([9.0]), 7)) == [("readout", 8.0, 9.0)]
+
+
+def test_the_line_is_least_squares_with_students_interval():
+    x, y = np.repeat([1.0, 2.0, 4.0], 4), RNG.standard_normal(12)
+    slope, interval = line(x, y)
+    design = np.stack([x, np.ones(12)], axis=1)
+    coefficients, residual, *_ = np.linalg.lstsq(design, y, rcond=None)
+    error = math.sqrt(residual[0] / 10 * np.linalg.inv(design.T @ design)[0, 0])
+    assert (slope, interval) == pytest.approx((coefficients[0], 2.2281388520 * error))  # t of 0.975 with 10 degrees
+    assert math.isnan(line(x, np.full(12, -np.inf))[0])
+
+
+def table(exponent, quantity="activities", noise=0.0, step=0, name="last"):
+    """Sizes that follow a power of the width."""
+    draw = np.random.default_rng(1).standard_normal
+    return [
+        Size(width, 8, seed, step, quantity, name, 7.0, float(width**exponent * math.exp(noise * draw())))
+        for width in (64, 128, 256, 512)
+        for seed in range(3)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("rows", "parameterisation", "verdict", "meaning"),
+    [
+        (table(0.02), "mupc", "pass", ""),
+        (table(0.5), "mupc", "fail", "signals grow as networks get wider"),
+        (table(-0.5), "mupc", "fail", "signals fade as networks get wider"),
+        (table(-0.5, "output", name="readout"), "mupc", "pass", ""),
+        (table(0.0, "output", name="readout"), "mupc", "fail", "check the readout multiplier"),
+        (table(0.0, "output", name="readout"), "sp", "pass", ""),
+        (table(-1.0, "errors"), "mupc", "pass", ""),
+        (table(-0.5, "errors"), "mupc", "fail", "errors are too large"),
+        (table(-0.5, "errors"), "ntp", "pass", ""),
+        (table(0.0, noise=2.0), "mupc", "fail", ""),
+        ([*table(0.0)[:-1], table(0.0)[-1]._replace(size=0.0)], "mupc", "fail", "zero or not finite"),
+        ([*table(0.0)[:-1], table(0.0)[-1]._replace(size=math.nan)], "mupc", "fail", "zero or not finite"),
+    ],
+)
+def test_verdicts(rows, parameterisation, verdict, meaning):
+    (slope,) = judge(rows, "width", parameterisation)
+    assert slope.verdict == verdict and meaning in slope.meaning
+    assert bool(slope.meaning) == (verdict == "fail")
+
+
+def test_a_wide_interval_does_not_pass():
+    noisy = table(0.0, noise=0.8)
+    (slope,) = judge([row._replace(size=row.size * row.width ** -line_of(noisy)) for row in noisy], "width", "mupc")
+    assert slope.slope == pytest.approx(0) and slope.interval > rules.WIDEST
+    assert slope.verdict == "fail" and "more seeds" in slope.meaning
+
+
+def line_of(rows):
+    return stats.linregress(np.log([row.width for row in rows]), np.log([row.size for row in rows])).slope
+
+
+def test_every_parameterisation_and_quantity_has_its_words():
+    assert set(rules.READOUT) == set(PARAMETERISATIONS)
+    assert set(rules.MEANINGS) == set(rules.FORWARD) | set(rules.TRAINED)
+
+
+@pytest.mark.parametrize("activation", ["linear", "tanh", "relu"])
+def test_mupc_passes_at_init(activation):
+    check = mupc.coordinate_check((X, Y), activation=activation, **FAST)
+    assert check.verdicts["at init"] == {"width": "pass", "depth": "pass"}, check
+
+
+def test_everything_passes_in_the_first_step_of_a_solver_that_reaches_all_layers():
+    check = mupc.coordinate_check((X, Y), activation="linear", **SMALL, **BALANCED)
+    assert check.verdicts["first step"] == {"width": "pass", "depth": "pass"}, check
+    assert check.passed and not check.failures
+
+
+def test_wrong_multipliers_are_caught():
+    """A readout of 1/√N instead of 1/N; hidden layers of N^(-3/4) instead of N^(-1/2)."""
+
+    def wrong(width, hidden_layers):
+        return 12**-0.5, width**-0.75 * (hidden_layers + 1) ** -0.5, width**-0.5
+
+    check = mupc.coordinate_check((X, Y), multipliers=wrong, **FAST | {"depths": ()})
+    assert failed(check, "at init") == {("width", "output"), ("width", "branches")}
+    assert check.verdicts["at init"] == {"width": "fail"} and not check.passed
+    slope = next(slope.slope for slope in check.slopes if slope.quantity == "output")
+    assert slope == pytest.approx(0, abs=0.15)
+    assert "check the hidden multiplier" in check.failures[0] and "check the readout multiplier" in check.failures[1]
+
+
+def test_the_standard_parameterisation_fails_over_depth():
+    check = mupc.coordinate_check((X, Y), parameterisation="sp", **FAST | {"widths": (), "depths": (4, 12)})
+    assert check.verdicts["at init"] == {"depth": "fail"}
+    assert {("depth", "activities"), ("depth", "branches"), ("depth", "output")} == failed(check, "at init")
+    (grows,) = (line for line in check.failures if "activities (" in line)
+    assert "over depth" in grows and "signals grow as networks get deeper" in grows
+    assert str(check).startswith("at init: fail over depth")
+
+
+def test_adam_moves_wide_networks_further():
+    """Δz adds up N moves of one size: with one rate for all widths the drift grows, and nothing else fails."""
+    options = SMALL | {"widths": (32, 256), "depths": (), "seeds": 4, "steps": 1}
+    check = mupc.coordinate_check((X, Y), activation="linear", **options, **BALANCED)
+    assert failed(check, "at init") == failed(check, "first step") == set()
+    assert failed(check, "after 1 step") == {("width", "drift")}
+    (drift,) = (s.slope for s in check.slopes if s.quantity == "drift" and s.group == "last")
+    assert 0.2 < drift < 0.55
+    assert "Adam moves each weight by the learning rate" in check.failures[0]
+
+
+def test_gradient_descent_does_not_reach_deep_layers():
+    check = mupc.coordinate_check((X, Y), widths=(), depths=(4, 8), width=16, steps=0)
+    assert check.verdicts["first step"] == {"depth": "fail"}
+    assert ("depth", "errors") in failed(check, "first step")
+    assert any("errors fade as networks get deeper" in line and "mupc.ErrorSpace" in line for line in check.failures)
+
+
+@pytest.mark.parametrize(
+    "solver",
+    [mupc.ExactLinear(), lambda depth: mupc.GradientDescent(0.2, depth)],
+)
+def test_solvers(solver):
+    network = mupc.Network(12, 4, 8, 3, activation="linear", key=jr.key(0))
+    found = mupc.coordinate_sizes(network, (X, Y), solver=solver)
+    solution = mupc.infer(network, X, Y, solver(3) if callable(solver) else solver)
+    np.testing.assert_allclose(found["errors"], jnp.mean(jnp.abs(solution.errors), axis=(1, 2)), rtol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "message"),
+    [
+        ({"widths": (8,)}, ValueError, "needs two widths and three networks, got widths 8"),
+        ({"widths": (8, 8)}, ValueError, "needs two widths"),
+        ({"widths": (8, 16), "seeds": 1}, ValueError, "needs two widths and three networks"),
+        ({"widths": (8, 0)}, ValueError, "each of the widths must be at least 1, got 0"),
+        ({"depths": (8, 3)}, ValueError, "each of the depths must be at least 4, got 3"),
+        ({"widths": (), "depths": ()}, ValueError, "nothing to compare"),
+        ({"widths": (8, True)}, TypeError, "each of the widths must be a whole number"),
+        ({"hidden_layers": 2}, ValueError, "hidden_layers must be at least 4"),
+        ({"width": 0}, ValueError, "width must be at least 1"),
+        ({"steps": -1}, ValueError, "steps must be at least 0"),
+        ({"seeds": 0}, ValueError, "seeds must be at least 1"),
+        ({"weight_lr": 0.0}, ValueError, "weight_lr must be greater than 0"),
+        ({"activation": "rleu"}, ValueError, "Did you mean 'relu'"),
+        ({"parameterisation": "mup"}, ValueError, "Did you mean 'mupc'"),
+        ({"multipliers": (1.0, 1.0)}, ValueError, "three numbers"),
+        ({"solver": "gd"}, TypeError, "solver must be a solver"),
+        ({"skip": 9}, ValueError, "Use a shorter skip"),
+    ],
+)
+def test_mistakes(options, error, message):
+    with pytest.raises(error, match=message):
+        mupc.coordinate_check((X, Y), **options)
+
+
+@pytest.mark.parametrize(
+    ("data", "error", "message"),
+    [
+        (X, TypeError, "data must be a data set"),
+        ((X[0], Y[0]), ValueError, "x must have shape"),
+        ((X, Y[:3]), ValueError, "y "),
+    ],
+)
+def test_wrong_data(data, error, message):
+    with pytest.raises(error, match=message):
+        mupc.coordinate_check(data, widths=(4, 8), depths=())
+    with pytest.raises(TypeError, match="the first argument must be a mupc.Network"):
+        mupc.coordinate_sizes(None, data)

@@ -1,0 +1,312 @@
+"""Sweeps without training: what varies, who gets which cell, and that every cell ends exactly once."""
+
+import json
+import math
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from mupc.sweep import _study
+from mupc.sweep._database import Database
+from mupc.sweep._space import Axis, grid, parse
+from mupc.sweep._study import Plan, Sweep
+from mupc.sweep._work import work
+
+AXES = (Axis("rate", (0.5, 0.1)), Axis("kind", ("a", "b")), Axis("seed", (0, 1, 2)))
+PLAN = Plan({"shared": 1}, AXES, "loss")
+
+
+def same(settings):
+    return None
+
+
+def by_kind(settings):
+    return settings["kind"]
+
+
+def score(settings):
+    """A function of the settings that no two cells share."""
+    return settings["rate"] + 10.0 * settings["seed"] + 100.0 * (settings["kind"] == "b")
+
+
+class Executor:
+    """Computes cells and remembers which, in which groups."""
+
+    def __init__(self, trouble=lambda settings: None):
+        self.groups, self.trouble = [], trouble
+
+    def __call__(self, cells):
+        self.groups.append(list(cells))
+        for settings in cells:
+            self.trouble(settings)
+        return [{"loss": score(settings), "diverged": settings["rate"] == 0.5} for settings in cells]
+
+
+@pytest.fixture
+def opened(tmp_path):
+    """Opens a sweep in a file of its own, as often as asked for; all are closed at the end."""
+    sweeps = []
+
+    def open(plan=PLAN, name="sweep", heartbeat=20):
+        sweeps.append(Sweep(Database(f"sqlite:///{tmp_path}/sweep.db"), name, plan, heartbeat))
+        return sweeps[-1]
+
+    yield open
+    for sweep in sweeps:
+        sweep.close()
+
+
+def typed(name, value):
+    """Types as `mupc train` has them, for two settings."""
+    kind = {"rate": float, "width": int, "flag": bool, "name": str}[name]
+    if kind is float and isinstance(value, int):
+        value = float(value)
+    if not isinstance(value, kind):
+        raise ValueError(f"{name} must be {kind.__name__}")
+    return value
+
+
+@pytest.mark.parametrize(
+    ("text", "values"),
+    [
+        ("rate=1, .5,1e-3", (1.0, 0.5, 0.001)),
+        ("rate=0.1,0.1,0.2", (0.1, 0.2)),
+        ("rate=log:0.01:1:5", (0.01, 0.0316228, 0.1, 0.316228, 1.0)),
+        ("rate=lin:0:1:3", (0.0, 0.5, 1.0)),
+        ("width=log:16:128:4", (16, 32, 64, 128)),
+        ("flag=true,false", (True, False)),
+        ("name=auto", ("auto",)),
+    ],
+)
+def test_values(text, values):
+    (axis,) = parse([text], typed)
+    assert axis.values == values
+    assert [type(value) for value in axis.values] == [type(value) for value in values]
+
+
+@pytest.mark.parametrize(
+    ("text", "help", "sampled"),
+    [
+        ("rate", "'rate' has no values", False),
+        ("rate=", "has no values", False),
+        ("rate=0.1,wide", "must be float", False),
+        ("rate=nan", "is not finite", False),
+        ("rate=log:0:1:3", "numbers above 0", False),
+        ("rate=lin:1:0:3", "LOW the lower one", False),
+        ("rate=log:1:2", "add their number, as in rate=log:1:2:5, or draw", False),
+        ("rate=log:1:2:1", "at least 2 values, got 1", False),
+        ("rate=log:1", "write rate=log:LOW:HIGH:N", False),
+        ("rate=log:1:2:3", "leave out :3", True),
+    ],
+)
+def test_values_that_cannot_be_read(text, help, sampled):
+    with pytest.raises(ValueError, match=".*") as caught:
+        parse([text], typed, sampled=sampled)
+    assert help in str(caught.value) and "\n" not in str(caught.value)
+
+
+def test_empty_and_repeated_axes():
+    with pytest.raises(ValueError, match="the grid is empty: say what to vary"):
+        parse([], typed)
+    with pytest.raises(ValueError, match="rate is given twice"):
+        parse(["rate=1", "rate=2"], typed)
+    with pytest.raises(ValueError, match="add --trials N"):
+        Plan({}, AXES, "loss", "random")
+
+
+def test_grid_is_the_product():
+    cells = grid(AXES)
+    assert len(cells) == 12 and len({tuple(cell.items()) for cell in cells}) == 12
+    assert cells[0] == {"rate": 0.5, "kind": "a", "seed": 0} and cells[1]["seed"] == 1
+
+
+def test_a_plan_survives_json():
+    sampled = Plan({"a": None}, (Axis("rate", low=0.1, high=1.0, log=True), *AXES), "loss", "tpe", 5, 3)
+    for plan in (PLAN, sampled):
+        assert Plan.restore(json.loads(json.dumps(plan.record()))) == plan
+
+
+def test_every_cell_once_in_its_groups_and_again_nothing(opened):
+    execute, sweep = Executor(), opened()
+    reports = []
+    work(sweep, execute, group_of=by_kind, limit=4, report=lambda: reports.append(1))
+    assert [len(group) for group in execute.groups] == [4, 4, 2, 2]
+    assert all(len({cell["kind"] for cell in group}) == 1 for group in execute.groups)
+    records = sweep.records()
+    assert [record["settings"] for record in records] == grid(AXES)
+    for record in records:
+        diverged = record["settings"]["rate"] == 0.5
+        assert record["value"] == (None if diverged else score(record["settings"]))
+        assert record["results"] == {"loss": score(record["settings"]), "diverged": diverged}
+        assert record["config"] == {"shared": 1, **record["settings"]}
+        assert (record["state"], record["attempts"], record["completed"]) == ("complete", 1, 1)
+    assert len(reports) >= 4
+
+    again = opened()
+    assert not again.new
+    work(again, execute, group_of=by_kind, limit=4)
+    assert len(execute.groups) == 4
+
+    other = Plan({"shared": 2}, AXES, "loss")
+    with pytest.raises(ValueError, match="holds another sweep, 'sweep' \\(its shared is 1\\): choose another --out"):
+        opened(other)
+    with pytest.raises(ValueError, match="it varies rate, kind, seed over values of its own"):
+        opened(Plan({"shared": 1}, AXES[:1], "loss"))
+    assert opened(other, "another").new
+    with pytest.raises(ValueError, match="holds 2 sweeps: choose one with --name: another, sweep"):
+        opened(None, None)
+    with pytest.raises(ValueError, match="holds no sweep 'third': choose one with --name: another, sweep"):
+        opened(None, "third")
+    assert opened(None, "another").plan == other
+
+
+def test_the_cell_at_fault_fails_alone(opened):
+    def trouble(settings):
+        if settings == {"rate": 0.1, "kind": "b", "seed": 1}:
+            raise MemoryError("too large")
+
+    sweep = opened()
+    work(sweep, Executor(trouble), group_of=same, limit=12, explain=lambda error: f"explained: {error}")
+    failed = [record for record in sweep.records() if record["state"] == "failed"]
+    assert [record["settings"] for record in failed] == [{"rate": 0.1, "kind": "b", "seed": 1}]
+    assert failed[0]["error"] == "explained: too large" and failed[0]["value"] is None
+    assert sum(record["state"] == "complete" for record in sweep.records()) == 11
+
+
+def test_an_interruption_keeps_what_is_finished(opened):
+    def trouble(settings):
+        if settings["kind"] == "b":
+            raise KeyboardInterrupt
+
+    sweep = opened()
+    with pytest.raises(KeyboardInterrupt):
+        work(sweep, Executor(trouble), group_of=by_kind, limit=6)
+    states = [record["state"] for record in sweep.records()]
+    assert states.count("complete") == 6 and states.count("waiting") == 6
+    execute = Executor()
+    work(opened(), execute, group_of=by_kind, limit=6)
+    assert [cell["kind"] for group in execute.groups for cell in group] == ["b"] * 6
+    assert all(record["completed"] == 1 for record in sweep.records())
+
+
+def test_a_dead_workers_cells_go_to_another(opened, monkeypatch):
+    monkeypatch.setattr(_study, "GRACE", 1)
+    dead, alive, other = (opened(heartbeat=1) for _ in range(3))
+    lost = dead.take(same, 2)
+    with other.beating(kept := other.take(same, 1)):
+        time.sleep(2.5)  # the first worker's heart has stopped
+        taken = alive.take(same, 12)
+    indices = {cell.index for cell in taken}
+    assert {cell.index for cell in lost} <= indices and len(taken) == 11
+    assert {cell.index for cell in kept}.isdisjoint(indices)
+    assert not dead.finish(lost[0], 1.0, {"loss": 1.0, "diverged": False})  # it comes back to life, too late
+    assert all(alive.finish(cell, 2.0, {"loss": 2.0, "diverged": False}) for cell in taken)
+    assert other.finish(kept[0], 3.0, {"loss": 3.0, "diverged": False})
+    records = alive.records()
+    assert all(record["completed"] == 1 for record in records)
+    assert {record["cell"] for record in records if record["attempts"] == 2} == {cell.index for cell in lost}
+    assert {record["value"] for record in records} == {2.0, 3.0}
+    assert alive.take(same, 1) == []
+
+
+def drawn(sweep, value=lambda settings: 0.0):
+    work(
+        sweep,
+        lambda cells: [{"loss": value(settings), "diverged": False} for settings in cells],
+        group_of=same,
+        limit=4,
+    )
+    return [record["settings"] for record in sweep.records()]
+
+
+def test_random_draws_are_within_bounds_and_repeatable(opened):
+    axes = (Axis("rate", low=0.001, high=1.0, log=True), Axis("width", low=8, high=64), Axis("kind", ("a", "b")))
+    plan = Plan({}, axes, "loss", "random", 8)
+    first = drawn(opened(plan, "first"))
+    assert len({settings["rate"] for settings in first}) == 8
+    assert all(0.001 <= s["rate"] <= 1 and 8 <= s["width"] <= 64 and s["kind"] in "ab" for s in first)
+    assert all(isinstance(settings["width"], int) for settings in first)
+    second = opened(plan, "second")
+    cells = [second.take(same, 3), second.take(same, 5)]  # two workers
+    assert [cell.settings for group in cells for cell in group] == first
+    assert second.take(same, 1) == []
+    third = drawn(opened(Plan({}, axes, "loss", "random", 8, seed=1), "third"))
+    assert all(settings not in first for settings in third)
+
+
+def test_a_drawn_cell_that_was_given_back_keeps_its_settings(opened):
+    sweep = opened(Plan({}, (Axis("rate", low=0.0, high=1.0),), "loss", "random", 2))
+    cells = sweep.take(same, 2)
+    assert sweep.release(cells[0])
+    (again,) = sweep.take(same, 2)
+    assert (again.index, again.settings) == (cells[0].index, cells[0].settings)
+
+
+def test_tpe_learns_where_the_minimum_is(opened):
+    """Uninformed draws are one decade from the middle of four on average, with a standard deviation of 0.577."""
+    plan = Plan({}, (Axis("rate", low=1e-4, high=1.0, log=True),), "loss", "tpe", 32)
+    rates = [settings["rate"] for settings in drawn(opened(plan), lambda s: (math.log10(s["rate"]) + 2) ** 2)]
+    distance = [abs(math.log10(rate) + 2) for rate in rates]
+    assert sum(distance[16:]) / 16 < 1 - 2 * 0.577 / 4  # two standard errors
+
+
+@pytest.mark.parametrize(
+    ("url", "error", "help"),
+    [
+        ("postgresql://me:secret@127.0.0.1:1/x", ConnectionError, "postgresql://me:***@127.0.0.1:1/x cannot be used"),
+        ("sqlite:///absent/folder/sweep.db", ConnectionError, "unable to open database file"),
+        ("sqlite://", ValueError, "use sqlite:///FILE"),
+        ("mysql://host/x", ValueError, "use sqlite:///FILE, or postgresql://USER@HOST:PORT/DATABASE"),
+        ("nonsense", ValueError, "is no address"),
+    ],
+)
+def test_databases_that_cannot_be_used(url, error, help):
+    if url.startswith("postgresql"):
+        pytest.importorskip("psycopg")
+    with pytest.raises(error) as caught:
+        Sweep(Database(url), "sweep", PLAN)
+    assert help in str(caught.value) and "\n" not in str(caught.value) and "secret" not in str(caught.value)
+
+
+WORKER = """
+import sys, time
+from mupc.sweep._database import Database
+from mupc.sweep._study import Sweep
+from mupc.sweep._work import work
+assert "jax" not in sys.modules
+
+def execute(cells):
+    for settings in cells:
+        print(settings["seed"], flush=True)
+        time.sleep(0.3 if sys.argv[2] == "quick" else 60)
+    return [{"loss": float(settings["seed"]), "diverged": False} for settings in cells]
+
+work(Sweep(Database(sys.argv[1]), None, None), execute, group_of=lambda settings: None, limit=2)
+"""
+
+
+def test_processes_of_which_one_is_killed(opened, tmp_path):
+    """`make test-postgres` does the same with real training, on SQLite and PostgreSQL."""
+    sweep = opened(Plan({}, (Axis("seed", tuple(range(10))),), "loss"), heartbeat=1)
+    url = f"sqlite:///{tmp_path}/sweep.db"
+    workers = [
+        subprocess.Popen([sys.executable, "-c", WORKER, url, pace], stdout=subprocess.PIPE, text=True)
+        for pace in ("slow", "quick", "quick")
+    ]
+    victim, *others = workers
+    try:
+        begun = int(victim.stdout.readline())
+        victim.send_signal(signal.SIGKILL)
+        done = [int(line) for worker in others for line in worker.communicate(timeout=60)[0].splitlines()]
+        assert [worker.returncode for worker in others] == [0, 0]
+    finally:
+        for worker in workers:
+            worker.kill()
+            worker.communicate()
+    assert sorted(done) == list(range(10))  # by the others, each once, those of the killed worker too
+    records = sweep.records()
+    assert all(record["completed"] == 1 and record["value"] == record["settings"]["seed"] for record in records)
+    assert records[begun]["attempts"] == 2

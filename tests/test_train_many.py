@@ -1,0 +1,252 @@
+"""`fit_many` against `fit`, run by run; runs that diverge, chunks, and what may not differ."""
+
+import contextlib
+import dataclasses
+import logging
+import warnings
+
+import jax
+import jax.numpy as jnp
+import jax.random as jr
+import numpy as np
+import optax
+import pytest
+
+import mupc
+from mupc import _train_many
+from mupc._types import Real
+from mupc.data import Dataset, Normalisation, Split
+
+TIMES = ("seconds", "steps_per_second")
+
+
+def dataset(seed=0):
+    """Three noisy clusters, with a validation split."""
+    rng = np.random.default_rng(seed)
+    centres = 2 * rng.normal(size=(3, 5))
+
+    def split(count):
+        labels = rng.integers(0, 3, count).astype(np.int32)
+        return Split((centres[labels] + 0.5 * rng.normal(size=(count, 5))).astype(np.float32), labels)
+
+    return Dataset("clusters", split(50), split(23), split(9), 3, None, Normalisation(), False, "made here")
+
+
+def network(seed=0, width=6, hidden_layers=4, activation="tanh", **options):
+    return mupc.Network(5, 3, width, hidden_layers, activation=activation, key=jr.key(seed), **options)
+
+
+DATA = dataset()
+SHARED = {"batch_size": 8, "epochs": 1.5, "evaluate_every": 4}  # six batches an epoch, which ends within an interval
+TANH = [network(seed) for seed in range(3)]
+GD = [
+    mupc.Run(TANH[0], mupc.GradientDescent(0.2, 4), 0.05, 0),
+    mupc.Run(TANH[1], mupc.GradientDescent(0.1, 4), 0.02, 7, mupc.Energy(output_precision=0.5)),
+    mupc.Run(TANH[2], mupc.GradientDescent(0.3, 4, momentum=0.5), 0.03, 3, mupc.Energy(output_precision=0.5)),
+]
+
+
+class Retuned(mupc.AbstractSolver):
+    """One step of gradient descent, its size from the activities of every second batch."""
+
+    lr: Real
+    steps: int = 1
+    tol: Real | None = None
+
+    @property
+    def local(self):
+        return True
+
+    @property
+    def retunes_every(self):
+        return 2
+
+    def tuned(self, problem):
+        return dataclasses.replace(self, lr=self.lr / (1 + jnp.mean(problem.base**2)))
+
+    def init(self, problem, delta):
+        return None
+
+    def step(self, problem, delta, gradient, state):
+        return jax.tree.map(lambda d, g: d - self.lr * g, delta, gradient), None
+
+
+def runs_of(solvers, rates=(0.05, 0.01), **options):
+    return [
+        mupc.Run(network(seed, hidden_layers=2, **options), solver, rate, seed)
+        for seed, (solver, rate) in enumerate(zip(solvers, rates, strict=True))
+    ]
+
+
+CASES = {
+    "tuned on the way": (runs_of([Retuned(0.1), Retuned(0.2)]), {}),
+    "error space": (runs_of([mupc.ErrorSpace(steps=2)] * 2), {"schedule": "cosine"}),
+    "exact": (runs_of([mupc.ExactLinear()] * 2, activation="linear"), {"optimiser": "momentum"}),
+    "backprop": (runs_of([None, None]), {"method": "bp"}),
+}
+
+
+def alone(run, **options):
+    """What `fit` makes of the same run."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)  # of divergence
+        return mupc.fit(
+            run.network, DATA, run.solver, weight_lr=run.weight_lr, seed=run.seed, energy=run.energy, **options
+        )
+
+
+def assert_same(got, want):
+    assert (got.steps, got.diverged, got.message, got.precision) == (want.steps, want.diverged, want.message, "float64")
+    np.testing.assert_allclose(got.losses, want.losses, rtol=1e-9)
+    assert len(got.history) == len(want.history)
+    for mine, other in zip(got.history, want.history, strict=True):
+        assert set(mine) == set(other)
+        for name in set(mine) - set(TIMES):
+            np.testing.assert_allclose(mine[name], other[name], rtol=1e-9, err_msg=name)
+    mine, other = jax.tree.leaves(got.network), jax.tree.leaves(want.network)
+    assert jax.tree.structure(got.network) == jax.tree.structure(want.network)
+    for a, b in zip(mine, other, strict=True):
+        np.testing.assert_allclose(a, b, rtol=0, atol=1e-9)
+
+
+@contextlib.contextmanager
+def compilations():
+    """Which mapped programs JAX compiles inside."""
+    found = []
+    handler = logging.Handler()
+    handler.emit = lambda record: found.append(record.getMessage())
+    logging.getLogger("jax").addHandler(handler)
+    kept = []
+    try:
+        with jax.log_compiles():
+            yield kept
+    finally:
+        logging.getLogger("jax").removeHandler(handler)
+        kept += [message for message in found if "Finished XLA compilation" in message and "mapped" in message]
+
+
+@pytest.fixture(scope="module")
+def descended():
+    """The first program that this file compiles, with all that it reported."""
+    seen = {index: [] for index in range(len(GD))}
+    with compilations() as messages:
+        results = mupc.fit_many(GD, DATA, chunk=2, callbacks=[lambda i, record: seen[i].append(record)], **SHARED)
+    return results, list(seen.values()), messages
+
+
+def test_results_are_those_of_fit(descended):
+    results, seen, _ = descended
+    assert [result.history for result in results] == seen
+    for run, result in zip(GD, results, strict=True):
+        assert_same(result, alone(run, **SHARED))
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_every_method_maps(case):
+    runs, options = CASES[case]
+    results = mupc.fit_many(runs, DATA, **SHARED | options)
+    for run, result in zip(runs, results, strict=True):
+        assert_same(result, alone(run, **SHARED | options))
+
+
+def test_a_run_that_diverges_does_not_disturb_the_others():
+    huge = dataclasses.replace(GD[1], weight_lr=1e300)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")  # it is expected of a sweep, and told by the result
+        first, bad, last = mupc.fit_many([GD[0], huge, GD[2]], DATA, chunk=2, **SHARED)
+    assert_same(first, alone(GD[0], **SHARED))
+    assert_same(last, alone(GD[2], **SHARED))
+    assert bad.diverged and not first.diverged
+    want = alone(huge, **SHARED)
+    assert bad.message == want.message and "diverged between step 0 and step 4" in bad.message
+    assert bad.steps == 4 and bad.last["step"] == 0 and len(bad.losses) == 4
+    assert [record["step"] for record in bad.history] == [record["step"] for record in want.history] == [0, 4]
+    np.testing.assert_array_equal(bad.network.hidden.weight, TANH[1].hidden.weight)
+
+
+def test_when_all_runs_of_a_chunk_diverge_it_ends():
+    results = mupc.fit_many([dataclasses.replace(run, weight_lr=1e300) for run in GD], DATA, chunk=2, **SHARED)
+    assert [(result.steps, result.diverged) for result in results] == [(4, True)] * 3
+
+
+def test_chunks_and_other_numbers_do_not_compile_anew(descended):
+    assert len(descended[2]) == 4  # a start, an order, an interval and a measurement, each once for both chunks
+    others = [
+        dataclasses.replace(run, weight_lr=0.01, seed=9, solver=mupc.GradientDescent(lr, 4))
+        for run, lr in zip(GD, (0.15, 0.25, 0.35), strict=True)
+    ]
+    with compilations() as messages:
+        mupc.fit_many(others, DATA, chunk=2, **SHARED)
+    assert messages == []
+
+
+@pytest.mark.parametrize(
+    ("other", "name"),
+    [
+        ({"network": network(width=7)}, r"network.width \(6 and 7\)"),
+        ({"network": network(hidden_layers=3)}, r"network.hidden_layers \(4 and 3\)"),
+        ({"network": network(activation="relu")}, r"network.activation \(tanh and relu\)"),
+        ({"network": network(activation=lambda z: z)}, "network.activation"),
+        ({"network": network(parameterisation="sp")}, r"network.parameterisation \(mupc and sp\)"),
+        ({"network": network(skip=0)}, r"network.skip \(1 and 0\)"),
+        ({"network": network(multipliers=(1.0, 1.0, 1.0))}, "network.multipliers"),
+        ({"network": network(use_bias=True)}, r"network.input.bias"),
+        ({"solver": mupc.GradientDescent(0.2, 5)}, r"solver.steps \(4 and 5\)"),
+        ({"solver": mupc.ErrorSpace()}, r"solver \(GradientDescent and ErrorSpace\)"),
+        ({"solver": mupc.GradientDescent("auto", 4)}, r"solver.lr \(a number and auto\)"),
+        ({"solver": mupc.GradientDescent(0.2, 4, tol=0.1)}, r"solver.tol \(None and a number\)"),
+        ({"energy": mupc.Energy("cross-entropy")}, r"energy.loss \(mse and cross-entropy\)"),
+    ],
+)
+def test_what_may_not_differ_is_named(other, name):
+    with pytest.raises(ValueError, match=f"runs 0 and 1 differ in {name}") as caught:
+        mupc.fit_many([GD[0], dataclasses.replace(GD[0], **other)], DATA, **SHARED)
+    assert "\n" not in str(caught.value)
+
+
+def test_different_optax_rules_may_not_differ():
+    runs = [mupc.Run(TANH[0], mupc.Optax(optax.sgd(rate), 4)) for rate in (0.1, 0.2)]
+    with pytest.raises(ValueError, match="runs 0 and 1 differ in solver"):
+        mupc.fit_many(runs, DATA, **SHARED)
+
+
+@pytest.mark.parametrize(
+    ("runs", "options", "error", "message"),
+    [
+        ([], {}, ValueError, "nothing to train: pass at least one mupc.Run"),
+        ([TANH[0]], {}, TypeError, "runs must be mupc.Run objects"),
+        ([mupc.Run(TANH[0])], {}, ValueError, 'method "pc" needs a solver'),
+        ([GD[0], dataclasses.replace(GD[0], weight_lr=-1.0)], {}, ValueError, "weight_lr must be greater than 0"),
+        (GD, {"chunk": 0}, ValueError, "chunk must be at least 1"),
+        (GD, {"epochs": 0}, ValueError, "epochs must be greater than 0"),
+        (GD, {"batch_size": 51}, ValueError, "batch_size=51 is more than the 50 training samples"),
+    ],
+)
+def test_bad_arguments(runs, options, error, message):
+    with pytest.raises(error, match=message):
+        mupc.fit_many(runs, DATA, **SHARED | options)
+
+
+def test_chunks_follow_from_memory(monkeypatch):
+    sizes = []
+
+    def chunk(networks, job, settings, dataset, report):
+        sizes.append(len(networks))
+        assert job.weight_lr.shape == job.key.shape == (len(networks),)
+        return [result] * len(networks)
+
+    result = mupc.FitResult(TANH[0], [], np.zeros(0), 0, 0.0, False, "", "float64")
+    monkeypatch.setattr(_train_many, "_train_chunk", chunk)
+    job = _train_many.Settings(1, "pc", 8, "adam", "constant", None, False, False, None).job(
+        TANH[0], DATA, GD[0].solver, None, 0.1, 0
+    )
+    need = _train_many._bytes(job, TANH[0], DATA)
+    weights = 8 * (5 * 6 + 3 * 6 * 6 + 6 * 3)
+    assert need > weights * (2 * 3 + 2)  # weights and Adam's two moments before and after, a gradient, an update
+    monkeypatch.setattr(_train_many, "_free_memory", lambda: 3.9 * need)
+    runs = [dataclasses.replace(GD[0], seed=seed) for seed in range(7)]
+    assert len(mupc.fit_many(runs, DATA, **SHARED)) == 7
+    assert sizes == [3, 3, 3]  # at most three at once; the last chunk is filled up with what is dropped again
+    monkeypatch.setattr(_train_many, "_free_memory", lambda: 0.9 * need)
+    with pytest.raises(ValueError, match="a run of this size needs about .* GiB, and there is room for"):
+        mupc.fit_many(runs, DATA, **SHARED)

@@ -1,0 +1,145 @@
+"""`transfer` against runs of `fit`, what μPC promises of it, and mistakes."""
+
+import itertools
+import math
+
+import jax.random as jr
+import numpy as np
+import pytest
+
+import mupc
+from mupc.sweep import transfer as module
+from mupc.sweep.transfer import Cell, Size
+
+DIGITS = mupc.data.load("digits")
+GRID = {"weight_lrs": (0.05, 0.2), "activity_lrs": (0.4, 0.2)}
+SIZES = {"small": (8, 2), "large": (12, 3)}
+
+
+@pytest.fixture(scope="module")
+def found():
+    """A small study, and the stages that it went through."""
+    stages = {}
+    result = mupc.transfer(
+        DIGITS, **SIZES, **GRID, epochs=0.5, seeds=2, seed=3, verify=True, activation="tanh", inference_steps=1,
+        progress=lambda stage, share: stages.setdefault(stage, []).append(share),
+    )  # fmt: skip
+    return result, stages
+
+
+def test_cells_are_means_of_fits(found):
+    result, _ = found
+    data = DIGITS.with_validation(0.1, seed=0)
+    cell = result.used
+    width, depth = SIZES["large"]
+    fits = [
+        mupc.fit(
+            mupc.Network(64, 10, width, depth, activation="tanh", key=jr.key(seed)), data,
+            mupc.GradientDescent(cell.activity_lr, 1), epochs=0.5, weight_lr=cell.weight_lr, seed=seed,
+        )
+        for seed in (3, 4)
+    ]  # fmt: skip
+    for name in ("train_loss", "validation_loss", "test_loss", "test_accuracy"):
+        assert getattr(cell, name) == pytest.approx(np.mean([fit.last[name] for fit in fits]), rel=1e-9), name
+    assert cell.diverged == 0
+
+
+def test_what_is_chosen_and_what_it_cost(found):
+    result, stages = found
+    pairs = set(itertools.product(GRID["weight_lrs"], GRID["activity_lrs"]))
+    assert {cell.rates for cell in result.small.cells} == {cell.rates for cell in result.large.cells} == pairs
+    assert result.chosen.validation_loss == min(cell.validation_loss for cell in result.small.cells)
+    assert result.used.rates == result.chosen.rates and result.used in result.large.cells
+    lowest = min(cell.train_loss for cell in result.large.cells)
+    assert result.own.train_loss == lowest
+    assert result.regret == pytest.approx((result.used.train_loss - lowest) / lowest, abs=1e-12)
+    weights = {name: 64 * w + (h - 1) * w * w + 10 * w for name, (w, h) in SIZES.items()}
+    assert result.saved == pytest.approx(1 - weights["small"] / weights["large"])
+    assert list(stages) == ["tuning 2 hidden layers of 8", "training 3 hidden layers of 12"]
+    for shares in stages.values():
+        assert shares[-1] == 1.0 and shares == sorted(shares)
+
+
+def cell(rates, loss):
+    return Cell(*rates, train_loss=loss, validation_loss=loss, test_loss=loss, test_accuracy=None, diverged=0)
+
+
+def study(monkeypatch, loss):
+    """In place of training, a loss that is a function of the size and the rates. Returns what was asked for."""
+    asked = []
+
+    def run(self, size, rates, report):
+        asked.append((size, rates))
+        return [cell(pair, loss(size, *pair)) for pair in rates]
+
+    monkeypatch.setattr(module._Study, "run", run)
+    return asked
+
+
+WIDE = {"weight_lrs": [10.0**-i for i in range(6)], "activity_lrs": [10.0**-i for i in range(6)]}
+
+
+def bowl(eta, lr):
+    """Least at η = 0.01 and lr = 0.001, in steps of the grid."""
+    return 1 + (math.log10(eta) + 2) ** 2 + (math.log10(lr) + 3) ** 2
+
+
+def test_verification_walks_until_the_best_is_surrounded(monkeypatch):
+    """The small network's best is at (1e-2, 1e-3), the large one's at (1e-4, 1e-3)."""
+    asked = study(monkeypatch, lambda size, eta, lr: bowl(eta if size.width == 8 else 100 * eta, lr))
+    result = mupc.transfer(DIGITS, **SIZES, **WIDE, verify=True)
+    assert result.chosen.rates == (0.01, 0.001) and result.own.rates == (1e-4, 1e-3)
+    assert result.regret == pytest.approx(4.0)
+    assert not result.at_edge(result.own)
+    assert [len(rates) for _, rates in asked] == [36, 9, 3, 3]  # two steps to the best, and one beyond it
+    assert asked[1][0] == Size(12, 3)
+
+
+def test_without_verification_the_large_network_is_trained_once(monkeypatch):
+    asked = study(monkeypatch, lambda size, eta, lr: bowl(eta, lr))
+    result = mupc.transfer(DIGITS, **SIZES, **WIDE)
+    weights = {name: 64 * w + (h - 1) * w * w + 10 * w for name, (w, h) in SIZES.items()}
+    work = {name: weights[name] * (4 + 2 * depth) for name, (_, depth) in SIZES.items()}
+    assert result.saved == pytest.approx(1 - work["small"] / work["large"])  # as many steps as hidden layers
+    assert [len(rates) for _, rates in asked] == [36, 1]
+    assert result.own is None and result.regret is None
+
+
+@pytest.mark.parametrize(
+    ("loss", "regret", "edge"),
+    [
+        (lambda eta, lr: math.inf if eta > 0.001 else bowl(eta, lr), math.inf, False),
+        (lambda eta, lr: math.inf, math.nan, False),
+        (lambda eta, lr: eta * lr, 1e5 - 1, True),
+    ],
+)
+def test_large_networks_that_diverge_or_want_other_rates(monkeypatch, loss, regret, edge):
+    study(monkeypatch, lambda size, eta, lr: bowl(eta, lr) if size.width == 8 else loss(eta, lr))
+    result = mupc.transfer(DIGITS, **SIZES, **WIDE, verify=True)
+    assert result.regret == pytest.approx(regret, rel=1e-3, nan_ok=True)
+    assert result.at_edge(result.own) is edge
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"weight_lrs": ()}, "weight_lrs is empty: give at least one"),
+        ({"activity_lrs": (0.1, -1.0)}, "activity_lrs must be greater than 0, got -1"),
+        ({"small": (0, 2)}, "width of small must be at least 1"),
+        ({"large": (8, 0)}, "hidden_layers of large must be at least 1"),
+        ({"large": (8,)}, "large must be .width, hidden_layers., got"),
+        ({"seeds": 0}, "seeds must be at least 1"),
+        ({"activation": "rleu"}, "activation 'rleu' is not known. Did you mean 'relu'"),
+        ({"validation": 2.0}, "a fraction between 0 and 1"),
+        ({"epochs": 0}, "epochs must be greater than 0"),
+    ],
+)
+def test_bad_arguments(options, message):
+    with pytest.raises(ValueError, match=message):
+        mupc.transfer(DIGITS, **SIZES | GRID | options)
+
+
+def test_a_small_network_that_always_diverges(monkeypatch):
+    study(monkeypatch, lambda size, eta, lr: math.inf)
+    with pytest.raises(ValueError, match="every run of the small network .2 hidden layers of 8. diverged: try smaller"):
+        mupc.transfer(DIGITS, **SIZES, **GRID)
