@@ -168,7 +168,7 @@ def test_every_parameterisation_and_quantity_has_its_words():
     assert set(rules.MEANINGS) == set(rules.FORWARD) | set(rules.TRAINED)
 
 
-@pytest.mark.parametrize("activation", ["linear", "tanh", "relu"])
+@pytest.mark.parametrize("activation", ["tanh", "relu"])
 def test_mupc_passes_at_init(activation):
     check = mupc.coordinate_check((X, Y), activation=activation, **FAST)
     assert check.verdicts["at init"] == {"width": "pass", "depth": "pass"}, check
@@ -176,7 +176,7 @@ def test_mupc_passes_at_init(activation):
 
 def test_everything_passes_in_the_first_step_of_a_solver_that_reaches_all_layers():
     check = mupc.coordinate_check((X, Y), activation="linear", **SMALL, **BALANCED)
-    assert check.verdicts["first step"] == {"width": "pass", "depth": "pass"}, check
+    assert check.verdicts == {s: {"width": "pass", "depth": "pass"} for s in ("at init", "first step")}, check
     assert check.passed and not check.failures
 
 

@@ -178,26 +178,33 @@ def measure(
     seeds: int,
     weight_lr: Real,
 ) -> Iterator[Measured]:
-    """The sizes of networks of each shape, as they are found."""
+    """The sizes of networks of each shape, as they are found. Mistakes are found at once."""
     _optimiser.check("adam", weight_lr, "constant")
     x, y = _batch(data)
     classes = y.shape[1] if np.ndim(y) > 1 else int(np.max(y)) + 1
-    keys = jnp.stack([jr.key(seed) for seed in range(seeds)])
-    for shape in shapes:
+
+    def make(shape: Shape, key: Array) -> Network:
         width, depth, _ = shape
         own = multipliers(width, depth) if callable(multipliers) else multipliers
+        return Network(x.shape[1], classes, width, depth, multipliers=own, key=key, **options)
 
-        def make(key: Array, width: int = width, depth: int = depth, own: Any = own) -> Network:
-            return Network(x.shape[1], classes, width, depth, multipliers=own, key=key, **options)
+    for shape in shapes:
+        eqx.filter_eval_shape(make, shape, jr.key(0))
 
-        found = _sizes(eqx.filter_vmap(make)(keys), (x, y), solver, energy, steps, weight_lr)
-        rows = (
-            Size(width, depth, seed, step, quantity, *group)
-            for quantity, values in found.items()
-            for seed, step in itertools.product(range(seeds), range(steps + 1))
-            for group in grouped(quantity, values[seed, step], depth)
-        )
-        yield Measured(shape, tuple(rows))
+    def each() -> Iterator[Measured]:
+        keys = jnp.stack([jr.key(seed) for seed in range(seeds)])
+        for shape in shapes:
+            networks = eqx.filter_vmap(functools.partial(make, shape))(keys)
+            found = _sizes(networks, (x, y), solver, energy, steps, weight_lr)
+            rows = (
+                Size(shape.width, shape.hidden_layers, seed, step, quantity, *group)
+                for quantity, values in found.items()
+                for seed, step in itertools.product(range(seeds), range(steps + 1))
+                for group in grouped(quantity, values[seed, step], shape.hidden_layers)
+            )
+            yield Measured(shape, tuple(rows))
+
+    return each()
 
 
 def conclude(measured: Sequence[Measured], parameterisation: str) -> CoordinateCheck:

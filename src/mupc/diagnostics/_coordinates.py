@@ -146,9 +146,10 @@ class Slope:
         return f"{self.group}, step {self.step}" if self.step else self.group
 
     def __str__(self) -> str:
+        found = f"slope {self.slope:+.2f} ± {self.interval:.2f}" if math.isfinite(self.slope) else "no slope"
         return (
-            f"{self.stage}, {self.quantity} ({self.place}) over {self.axis}: slope {self.slope:+.2f} ± "
-            f"{self.interval:.2f}, expected {self.expected:+.2f} ± {self.tolerance:.2f}"
+            f"{self.stage}, {self.quantity} ({self.place}) over {self.axis}: {found}, expected {self.expected:+.2f} ± "
+            f"{self.tolerance:.2f}"
         )
 
 
@@ -249,7 +250,7 @@ def _judge(rows: Sequence[Size], axis: str, stage: str, promise: Promise, readou
     scale = np.log([row.width if axis == "width" else row.hidden_layers for row in rows])
     exponents = promise.width + promise.readout * readout, promise.depth, promise.layer
     promised = [np.dot(exponents, np.log([row.width, row.hidden_layers, row.layer])) for row in rows]
-    expected, _ = line(scale, np.array(promised))
+    expected = round(line(scale, np.array(promised))[0], 9) + 0.0  # without the sign of a rounded zero
     with np.errstate(divide="ignore", invalid="ignore"):
         slope, interval = line(scale, np.log([row.size for row in rows]))
     good = abs(slope - expected) <= promise.tolerance and interval <= WIDEST
@@ -264,7 +265,7 @@ def _judge(rows: Sequence[Size], axis: str, stage: str, promise: Promise, readou
         expected=expected,
         tolerance=promise.tolerance,
         verdict="pass" if good else "fail",
-        meaning="" if good else _meaning(rows[0], axis, slope - expected, promise.tolerance),
+        meaning="" if good else _meaning(rows[0], axis, slope - expected, max(promise.tolerance, interval)),
     )
 
 
@@ -281,10 +282,10 @@ def line(x: np.ndarray, y: np.ndarray) -> tuple[float, float]:
     return float(slope), float(interval)
 
 
-def _meaning(row: Size, axis: str, off: float, tolerance: float) -> str:
+def _meaning(row: Size, axis: str, off: float, uncertainty: float) -> str:
     if not math.isfinite(off):
         return DEGENERATE
-    if abs(off) <= tolerance:
+    if abs(off) <= uncertainty:
         return UNCERTAIN
     meaning = MEANINGS[row.quantity]
     trained = off > 0 and row.step > 0 and row.quantity not in LEARNING

@@ -126,5 +126,6 @@ def layers(rows: Sequence[Row], path: str | Path) -> None:
                 axes.plot(*zip(*own, strict=True), color=colour, marker="o", label=TITLES[quantity])
         style.log_ticks(axes)
         axes.set(xlabel=r"layer $\ell$ (the last is the readout)", ylabel="mean absolute entry")
-        figure.legend(loc="outside right upper", fontsize=10)
+        if axes.lines:
+            figure.legend(loc="outside right upper", fontsize=10)
         style.save(figure, path)
