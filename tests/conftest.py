@@ -3,6 +3,7 @@
 import contextlib
 
 import jax
+import pytest
 
 jax.config.update("jax_enable_x64", True)
 jax.config.update("jax_disable_most_optimizations", True)  # small arrays: compiling is what takes the time
@@ -13,6 +14,17 @@ MAPPINGS = 25_000
 
 def pytest_addoption(parser):
     parser.addoption("--zoo", action="store_true", help="cross every option with every other (make zoo)")
+
+
+def pytest_configure(config):
+    config.addinivalue_line("markers", "zoo: runs only with --zoo")
+
+
+def pytest_collection_modifyitems(config, items):
+    if not config.getoption("--zoo"):
+        for item in items:
+            if item.get_closest_marker("zoo"):
+                item.add_marker(pytest.mark.skip(reason="only with --zoo"))
 
 
 def pytest_runtest_teardown(item):

@@ -168,7 +168,7 @@ def test_every_parameterisation_and_quantity_has_its_words():
     assert set(rules.MEANINGS) == set(rules.FORWARD) | set(rules.TRAINED)
 
 
-@pytest.mark.parametrize("activation", ["tanh", "relu"])
+@pytest.mark.parametrize("activation", [pytest.param("tanh", marks=pytest.mark.zoo), "relu"])
 def test_mupc_passes_at_init(activation):
     check = mupc.coordinate_check((X, Y), activation=activation, **FAST)
     assert check.verdicts["at init"] == {"width": "pass", "depth": "pass"}, check
@@ -203,6 +203,7 @@ def test_the_standard_parameterisation_fails_over_depth():
     assert str(check).startswith("at init: fail over depth")
 
 
+@pytest.mark.zoo
 def test_adam_moves_wide_networks_further():
     """Δz adds up N moves of one size: with one rate for all widths the drift grows, and nothing else fails."""
     options = SMALL | {"widths": (32, 256), "depths": (), "seeds": 4, "steps": 1}
@@ -214,6 +215,7 @@ def test_adam_moves_wide_networks_further():
     assert "Adam moves each weight by the learning rate" in check.failures[0]
 
 
+@pytest.mark.zoo
 def test_gradient_descent_does_not_reach_deep_layers():
     check = mupc.coordinate_check((X, Y), widths=(), depths=(4, 8), width=16, steps=0)
     assert check.verdicts["first step"] == {"depth": "fail"}
@@ -221,6 +223,7 @@ def test_gradient_descent_does_not_reach_deep_layers():
     assert any("errors fade as networks get deeper" in line and "mupc.ErrorSpace" in line for line in check.failures)
 
 
+@pytest.mark.zoo
 @pytest.mark.parametrize(
     "solver",
     [mupc.ExactLinear(), lambda depth: mupc.GradientDescent(0.2, depth)],

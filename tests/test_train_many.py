@@ -141,7 +141,12 @@ def test_results_are_those_of_fit(descended):
         assert_same(result, alone(run, **SHARED))
 
 
-@pytest.mark.parametrize("case", CASES)
+SLOW = {"exact", "tuned on the way"}
+
+
+@pytest.mark.parametrize(
+    "case", [pytest.param(name, marks=pytest.mark.zoo) if name in SLOW else name for name in CASES]
+)
 def test_every_method_maps(case):
     runs, options = CASES[case]
     results = mupc.fit_many(runs, DATA, **SHARED | options)
