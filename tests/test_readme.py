@@ -57,8 +57,9 @@ def test_commands_of_the_readme(tmp_path):
     found = commands()
     assert len(found) >= 6
     for arguments in found:
+        shorter = ["--epochs", "0.2"] if arguments[0] == "train" else []
         ended = subprocess.run(
-            [sys.executable, "-m", "mupc.cli", *arguments],
+            [sys.executable, "-m", "mupc.cli", *arguments, *shorter],
             cwd=tmp_path, capture_output=True, text=True, timeout=300, check=False,
             env={**os.environ, "JAX_PLATFORMS": "cpu", "MUPC_CACHE": str(tmp_path / "cache")},
         )  # fmt: skip

@@ -165,6 +165,7 @@ def test_backprop_limit_against_the_definitions():
     assert found.aspect == 5 / 6
 
 
+@pytest.mark.zoo
 def test_mupc_becomes_backpropagation_with_width():
     """Theorem 1: like 1/N at a fixed depth."""
     widths = [32, 128, 512]

@@ -135,7 +135,10 @@ def test_divergence_keeps_the_last_good_network():
     assert result.last["step"] == 0
 
 
-@pytest.mark.parametrize("schedule", ["cosine", "linear", "warmup-cosine"])
+@pytest.mark.parametrize(
+    "schedule",
+    [pytest.param("cosine", marks=pytest.mark.zoo), pytest.param("linear", marks=pytest.mark.zoo), "warmup-cosine"],
+)
 def test_schedules_multiply_the_rate(schedule):
     data, net = dataset(), network()
     result = mupc.fit(net, data, SOLVER, epochs=2, weight_lr=0.05, batch_size=8, schedule=schedule, optimiser="sgd")

@@ -122,7 +122,13 @@ def test_the_flag_that_makes_layers_learn(changes, cure):
     assert reach.sentence(config, few | {"learning_layers": 3}).endswith("regime: shallow")
 
 
-@pytest.mark.parametrize("solver", typing.get_args(config.Solver))
+SLOW = ("adam", "ode")
+
+
+@pytest.mark.parametrize(
+    "solver",
+    [pytest.param(name, marks=pytest.mark.zoo if name in SLOW else ()) for name in typing.get_args(config.Solver)],
+)
 def test_every_solver_trains(train, solver):
     activation = "linear" if solver == "exact-linear" else "relu"
     run = train("--solver", solver, "--activation", activation, "--epochs", "0.2", "--quiet")
