@@ -19,6 +19,7 @@ from ..plots import coordinates as plots
 from . import config
 from .check import CheckFlags, CompareFlags
 from .config import TrainConfig, in_flags
+from .display import say
 from .hessian_cases import open_checkpoint
 from .job import load_data
 from .run_folder import RunFolder
@@ -57,7 +58,7 @@ def _compare(flags: CheckFlags, console: Console) -> Summary:
         )
         _solver(settings, compare.hidden_layers)  # mistakes in its flags, ahead of the folder
         folder = _folder(flags, dataclasses.asdict(compare) | _used(settings))
-        _say(console, f"coordinate check: {_title(compare, settings)}")
+        say(console, f"coordinate check: {_title(compare, settings)}")
         measured: list[Measured] = []
         begin = time.perf_counter()
         try:
@@ -68,7 +69,7 @@ def _compare(flags: CheckFlags, console: Console) -> Summary:
                     folder.append({**one.shape._asdict(), "sizes": [size._asdict() for size in one.sizes]})
                     bar.advance(task)
                     if not console.is_terminal:
-                        _say(console, f"{one.shape.hidden_layers} hidden layers of {one.shape.width}: measured")
+                        say(console, f"{one.shape.hidden_layers} hidden layers of {one.shape.width}: measured")
         except KeyboardInterrupt:
             if not measured:
                 folder.discard()
@@ -99,7 +100,7 @@ def _compare(flags: CheckFlags, console: Console) -> Summary:
             (slope.step, slope.quantity, slope.group): slope.expected for slope in result.slopes if slope.axis == axis
         }
         plots.scaling(rows, axis, folder.path / "figures" / f"coordinates-{axis}.png", expected)
-        _say(console, "")
+        say(console, "")
         console.print(_table(axis, [slope for slope in result.worst if slope.axis == axis]))
     _conclude(summary, console)
     return summary
@@ -143,7 +144,7 @@ def _report(flags: CheckFlags, console: Console) -> Summary:
     }
     folder.write("summary.json", summary)
     plots.layers(rows, folder.path / "figures" / "sizes.png")
-    _say(console, f"mean absolute entries of {flags.compare.checkpoint}, layer by layer")
+    say(console, f"mean absolute entries of {flags.compare.checkpoint}, layer by layer")
     table = Table(box=None, header_style="bold", pad_edge=False, padding=(0, 1))
     for name in ("layer", *(name.replace(" ", "\n") for name in sizes)):
         table.add_column(name, justify="right", no_wrap=True)
@@ -151,7 +152,7 @@ def _report(flags: CheckFlags, console: Console) -> Summary:
     for layer in range(1, network.hidden_layers + 2):
         table.add_row(str(layer), *(cells.get((layer, quantity), "") for quantity in sizes))
     console.print(table)
-    _say(console, f"run folder {folder.path}")
+    say(console, f"run folder {folder.path}")
     return summary
 
 
@@ -206,13 +207,9 @@ def _table(axis: str, worst: list[Slope]) -> Table:
 
 
 def _conclude(summary: Summary, console: Console) -> None:
-    _say(console, "")
+    say(console, "")
     for stage, axes in summary["verdicts"].items():
-        _say(console, f"{stage}: " + ", ".join(f"{verdict} over {axis}" for axis, verdict in axes.items()))
+        say(console, f"{stage}: " + ", ".join(f"{verdict} over {axis}" for axis, verdict in axes.items()))
     for line in summary["failures"]:
-        _say(console, f"- {line}")
-    _say(console, f"run folder {summary['out']}")
-
-
-def _say(console: Console, line: str) -> None:
-    console.print(line, highlight=False, markup=False, soft_wrap=True)
+        say(console, f"- {line}")
+    say(console, f"run folder {summary['out']}")

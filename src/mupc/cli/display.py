@@ -45,6 +45,11 @@ def time_left(record: Record) -> float | None:
     return (record["total_steps"] - record["step"]) / rate if rate else None
 
 
+def say(console: Console, line: str) -> None:
+    """A line for people, as it is, wrapped by the terminal alone."""
+    console.print(line, soft_wrap=True, highlight=False, markup=False)
+
+
 class Display:
     """A context in which `update(record)` shows each evaluation. Shows nothing if `quiet`."""
 
@@ -71,7 +76,7 @@ class Display:
     def say(self, line: str) -> None:
         """A line for people, wrapped by the terminal alone."""
         if not self.quiet:
-            self.console.print(line, soft_wrap=True, highlight=False, markup=False)
+            say(self.console, line)
 
     def update(self, record: Record) -> None:
         """Shows an evaluation."""

@@ -18,6 +18,7 @@ from .._network import Network, forward
 from ..experiments._machine import device, versions
 from ..plots import spectrum as plots
 from ..theory._spectrum import EXACT
+from .display import say
 from .hessian import HessianFlags, NetworkFlags
 from .hessian_cases import Case, find
 from .run_folder import RunFolder
@@ -47,7 +48,7 @@ def analyse(flags: HessianFlags, console: Console) -> Summary:
     }
     folder.write("config.json", about)
     console.quiet = flags.output.quiet or flags.output.json
-    console.print(_title(cases, flags.network, energy), highlight=False, markup=False, soft_wrap=True)
+    say(console, _title(cases, flags.network, energy))
     rows: list[Row] = []
     spectra: list[Row] = []
     interrupted, begin = False, time.perf_counter()
@@ -264,4 +265,4 @@ def _conclude(summary: Summary, console: Console) -> None:
             "– stands for no condition number: not every eigenvalue is positive, as far as float64 can tell",
             highlight=False,
         )
-    console.print(f"run folder {summary['out']}", highlight=False, markup=False, soft_wrap=True)
+    say(console, f"run folder {summary['out']}")

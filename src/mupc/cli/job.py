@@ -103,6 +103,29 @@ def make_energy(config: TrainConfig) -> Energy:
     )
 
 
+def check_training(config: TrainConfig, network: Network, solver: AbstractSolver | None, dataset: Dataset) -> None:
+    """Raises for what cannot be trained, before anything is compiled."""
+    validate(
+        network, dataset, solver, config.epochs, config.batch_size, config.method, unsupervised=False,
+        augment=config.augment,
+    )  # fmt: skip
+    check(config.optimiser, config.weight_lr, config.schedule)
+
+
+def training_options(config: TrainConfig, dataset: Dataset) -> dict[str, Any]:
+    """What `fit` and `fit_many` are told alike: all of a configuration in which runs of one program must agree."""
+    return {
+        "epochs": config.epochs,
+        "method": config.method,
+        "batch_size": config.batch_size,
+        "optimiser": config.optimiser,
+        "schedule": config.schedule,
+        "evaluate_every": evaluation_interval(config, len(dataset.train)),
+        "augment": config.augment,
+        "precision": config.precision,
+    }
+
+
 def _run(
     config: TrainConfig,
     network: Network,
@@ -114,11 +137,7 @@ def _run(
 ) -> Summary:
     """Trains, records, draws; returns the summary but for what the caller knows."""
     energy = make_energy(config)
-    validate(
-        network, dataset, solver, config.epochs, config.batch_size, config.method, unsupervised=False,
-        augment=config.augment,
-    )  # fmt: skip
-    check(config.optimiser, config.weight_lr, config.schedule)
+    check_training(config, network, solver, dataset)
     meter = None if solver is None else ReachMeter(config, solver, energy, dataset)
     records: list[Record] = []
     latest = network
@@ -144,17 +163,10 @@ def _run(
                 network,
                 dataset,
                 solver,
-                epochs=config.epochs,
                 weight_lr=config.weight_lr,
                 seed=config.seed,
-                method=config.method,
                 energy=energy,
-                batch_size=config.batch_size,
-                optimiser=config.optimiser,
-                schedule=config.schedule,
-                evaluate_every=evaluation_interval(config, len(dataset.train)),
-                augment=config.augment,
-                precision=config.precision,
+                **training_options(config, dataset),
                 metrics={"regime": regime},
                 callbacks=[keep],
             )

@@ -12,8 +12,6 @@ from typing import Any
 from rich.console import Console
 
 from .. import _check
-from .._optimiser import check
-from .._settings import validate
 from .._train import FitResult
 from .._train_many import Run, fit_many
 from ..data import Dataset
@@ -24,7 +22,7 @@ from ..sweep._study import Plan, Sweep
 from ..sweep._work import work
 from . import _explain
 from .config import TrainConfig, as_dict, from_dict, in_flags
-from .job import build, evaluation_interval, load_data, make_energy, number_format
+from .job import build, check_training, load_data, make_energy, number_format, training_options
 from .run_folder import RunFolder
 from .sweep import SweepFlags, WorkFlags
 from .sweep_table import Board, draw, show, summarise
@@ -165,11 +163,7 @@ class Executor:
         dataset = _dataset(_data_settings(config))
         with number_format(config.precision):
             network, solver = build(config, dataset)
-        validate(
-            network, dataset, solver, config.epochs, config.batch_size, config.method, unsupervised=False,
-            augment=config.augment,
-        )  # fmt: skip
-        check(config.optimiser, config.weight_lr, config.schedule)
+        check_training(config, network, solver, dataset)
         make_energy(config)
 
     def __call__(self, cells: Sequence[Settings]) -> list[Settings]:
@@ -180,18 +174,7 @@ class Executor:
         with number_format(shared.precision), warnings.catch_warnings():
             warnings.simplefilter("ignore", RuntimeWarning)  # of divergence, which is a result here
             runs = [Run(*build(c, dataset), c.weight_lr, c.seed, make_energy(c)) for c in configs]
-            results = fit_many(
-                runs,
-                dataset,
-                epochs=shared.epochs,
-                method=shared.method,
-                batch_size=shared.batch_size,
-                optimiser=shared.optimiser,
-                schedule=shared.schedule,
-                evaluate_every=evaluation_interval(shared, len(dataset.train)),
-                augment=shared.augment,
-                precision=shared.precision,
-            )
+            results = fit_many(runs, dataset, **training_options(shared, dataset))
         seconds = (time.perf_counter() - begin) / len(cells)
         return [_outcome(result) | {"seconds": seconds} for result in results]
 

@@ -16,7 +16,7 @@ from ..experiments._machine import device, versions
 from ..plots import transfer as plots
 from ..sweep.transfer import Cell, Transfer, Tuning
 from ..sweep.transfer import transfer as tune_and_train
-from .display import clock, percent
+from .display import clock, percent, say
 from .run_folder import RunFolder, strict
 from .transfer import TransferFlags
 
@@ -154,7 +154,7 @@ def _conclude(found: Transfer, summary: Summary, console: Console) -> None:
         table.add_row(title, f"{cell.weight_lr:g}", f"{cell.activity_lr:g}", *_results(cell))
     console.print(table)
     for line in _sentences(found, summary):
-        console.print(line, highlight=False, markup=False, soft_wrap=True)
+        say(console, line)
 
 
 def _results(cell: Cell) -> tuple[str, ...]:

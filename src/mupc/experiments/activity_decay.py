@@ -1,6 +1,6 @@
 """What activity decay costs and what it conditions: `activity-decay`.
 
-The paper preset takes about ten minutes on two CPU cores for the condition numbers and twenty for the training runs.
+The paper preset takes about a quarter of an hour of computing on CPU cores, condition numbers and training together.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Conditioning of inference at initialisation over width and depth: `fig2`, `fig4`, `max-min-eigens`,
 `resnets-cond-nums-init`, and `condition-numbers`, which goes on to 512 layers of 512 units.
 
-The grids of the paper take about ten minutes each on two CPU cores, `condition-numbers` about an hour. Set
-OPENBLAS_NUM_THREADS=1 for the small networks.
+At the paper preset each takes about a quarter of an hour of computing on CPU cores; the table of a result has the
+seconds of every network. Set OPENBLAS_NUM_THREADS=1 for the small networks.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The paper's theorems in numbers, beside equilibrium propagation: `theorems`.
 
-`mupc reproduce theorems --preset paper` takes a few minutes on two CPU cores.
+`mupc reproduce theorems --preset paper` takes about a quarter of an hour of computing on CPU cores.
 """
 
 from __future__ import annotations
