@@ -27,8 +27,12 @@ class Precision:
 
     @property
     def full(self) -> "Precision":
-        """The policy with the same storage format whose products round nothing away."""
-        return POLICIES[jnp.dtype(self.dtype).name]
+        """The policy with the same storage format whose products round nothing away. Where operands are rounded for the
+        sake of speed, a GPU gets there with six products of their parts, on its matrix units: as exact, and sooner."""
+        exact = POLICIES[jnp.dtype(self.dtype).name]
+        if self.name not in ("bf16", "tf32") or jax.default_backend() != "gpu":
+            return exact
+        return dataclasses.replace(exact, algorithm=lax.DotAlgorithmPreset.BF16_BF16_F32_X6)
 
     def cast(self, tree: PyTree) -> Any:
         """Every floating array of `tree` in the policy's storage format."""

@@ -52,6 +52,10 @@ class AbstractSolver(eqx.Module, Generic[State]):
     def step(self, problem: Problem, delta: Increments, gradient: Increments, state: State) -> tuple[Increments, State]:
         """The next δ and state, given the gradient at δ."""
 
+    def all_steps(self, problem: Problem) -> Increments | None:
+        """δ after all steps, from a kernel of the device made for just this case; None where there is none."""
+        return None
+
     def errors(self, problem: Problem, delta: Increments, state: State) -> Errors:
         """The errors at δ; a solver that knows them better than by their definition says so here."""
         return problem.errors(delta)
@@ -89,5 +93,6 @@ def check_limits(steps: int, tol: Real | None) -> None:
 
 
 def traced(solver: AbstractSolver | None) -> AbstractSolver | None:
-    """The solver with its numbers as arrays, so that a new step size does not compile anew."""
-    return jax.tree.map(lambda leaf: jnp.asarray(leaf) if isinstance(leaf, float) else leaf, solver)
+    """The solver with its numbers as arrays, so that a new step size does not compile anew. Zero means that something
+    is off, and stays a plain number, so that it costs nothing."""
+    return jax.tree.map(lambda leaf: jnp.asarray(leaf) if isinstance(leaf, float) and leaf else leaf, solver)

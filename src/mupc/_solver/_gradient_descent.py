@@ -12,6 +12,7 @@ from .._network import Network
 from .._problem import Increments, Problem
 from .._solution import RESULTS
 from .._types import Real
+from . import _fused
 from ._base import AbstractSolver, Progress, check_limits
 from ._spectrum import extremes
 
@@ -102,6 +103,11 @@ class GradientDescent(AbstractSolver[Increments | None]):
     @property
     def _plain(self) -> bool:
         return isinstance(self.momentum, int | float) and self.momentum == 0
+
+    def all_steps(self, problem: Problem) -> Increments | None:
+        if not self._plain or self.stops_early or isinstance(self.lr, str) or not _fused.available(problem):
+            return None
+        return _fused.descend(problem, self.lr, self.steps)
 
     def init(self, problem: Problem, delta: Increments) -> Increments | None:
         return None if self._plain else jax.tree.map(jnp.zeros_like, delta)

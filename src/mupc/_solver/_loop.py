@@ -96,13 +96,17 @@ def solve(solver: AbstractSolver, problem: Problem, history: bool) -> Solved:
         first_norm=first_norm,
         history=History(blank, blank) if history else None,
     )
+    arrived = None if history else solver.all_steps(problem.top(plan[-1].layers))
+    if arrived is not None:
+        carry = carry._replace(delta=arrived, taken=jnp.asarray(solver.steps))
+        plan = []
     for layers, count in plan:
         window = problem.top(layers)
         carry = carry._replace(delta=resize(carry.delta, layers), state=resize(carry.state, layers))
         carry = _run(solver, window, carry, count)
 
     # one more gradient, one reach further down, tells where the solver arrived; unused, it is compiled away
-    window = problem.top(min(depth, plan[-1].layers + reach) if windowed else depth)
+    window = problem.top(min(depth, carry.delta.hidden.shape[0] + reach) if windowed else depth)
     delta, state = resize(carry.delta, window.depth), resize(carry.state, window.depth)
     e = solver.errors(window, delta, state)
     gradient = window.gradient(delta, e)

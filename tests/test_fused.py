@@ -1,0 +1,91 @@
+"""The GPU kernels of gradient descent, interpreted on the CPU, against the plain loop."""
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import jax.random as jr
+import numpy as np
+import pytest
+
+import mupc
+from mupc._activation import ACTIVATIONS
+from mupc._precision import POLICIES
+from mupc._problem import problem
+from mupc._solver import _fused, solve
+
+
+def posed(width=7, depth=3, batch=5, activation="tanh", skip=1, outputs=3, precision=0.5, network_key=0):
+    network = mupc.Network(
+        6, outputs, width, depth, activation=activation, skip=skip, parameterisation="sp", key=jr.key(network_key)
+    )
+    network = jax.tree.map(lambda w: w.astype(jnp.float32), network)
+    x = jr.normal(jr.key(1), (batch, 6), jnp.float32)
+    y = jax.nn.one_hot(jnp.arange(batch) % outputs, outputs, dtype=jnp.float32)
+    energy = mupc.Energy(output_precision=precision)
+    return problem(network, x, y, energy, POLICIES["bf16"], activities=None, free_input=False)
+
+
+def plain(case, lr, steps):
+    return solve(mupc.GradientDescent(lr, steps), case, history=False).delta.hidden
+
+
+def agree(got, want):
+    """Layer by layer, because layers far from the output have far smaller values."""
+    assert got.shape == want.shape
+    for one, other in zip(got, want, strict=True):
+        # sums in another order, and now and then an operand that they round to the other side
+        np.testing.assert_allclose(one, other, rtol=0, atol=1e-3 * float(jnp.max(jnp.abs(other))))
+
+
+@pytest.mark.parametrize(
+    "width, depth, batch, steps",
+    [(1, 1, 1, 3), (7, 2, 1, 4), (7, 1, 70, 1), (100, 3, 70, 5), (100, 1, 1, 2), (1, 3, 1, 5), (16, 2, 16, 0)],
+)
+def test_sizes(width, depth, batch, steps):
+    case = posed(width, depth, batch, "relu", skip=min(1, depth - 1))
+    agree(_fused.descend(case, 0.1, steps, interpret=True).hidden, plain(case, 0.1, steps))
+
+
+@pytest.mark.parametrize("activation", sorted(ACTIVATIONS))
+def test_forms(activation):
+    case = posed(20, 4, 6, activation, skip=len(activation) % 2, outputs=17, precision=0.1)
+    agree(_fused.descend(case, 0.2, 6, interpret=True).hidden, plain(case, 0.2, 6))
+
+
+def test_layers_that_no_signal_has_reached_stay_exactly_zero():
+    delta = _fused.descend(posed(16, 6, 4), 0.3, 2, interpret=True).hidden
+    reached = [bool(jnp.any(layer)) for layer in delta]
+    assert reached == [False] * 4 + [True] * 2
+
+
+def test_many_at_once():
+    """As `fit_many` runs it: networks and step sizes with a leading axis."""
+    cases = [posed(network_key=key) for key in range(3)]
+    stacked = jax.tree.map(lambda *leaves: jnp.stack(leaves) if eqx.is_array(leaves[0]) else leaves[0], *cases)
+    rates = jnp.asarray([0.05, 0.1, 0.2])
+    got = eqx.filter_vmap(lambda case, lr: _fused.descend(case, lr, 4, interpret=True).hidden)(stacked, rates)
+    for index, case in enumerate(cases):
+        agree(got[index], plain(case, float(rates[index]), 4))
+
+
+def test_where_they_are_used(monkeypatch):
+    monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
+    solver = mupc.GradientDescent(0.1, 4)
+    used = []
+    monkeypatch.setattr(_fused, "descend", lambda *_: used.append(1))
+    solver.all_steps(posed())
+    assert used
+    with_decay = eqx.tree_at(lambda p: p.energy, posed(), mupc.Energy(activity_decay=0.1))
+    entropy = eqx.tree_at(lambda p: p.energy, posed(), mupc.Energy(loss="cross-entropy"))
+    for case in (posed(outputs=65), posed(activation=jnp.sin), with_decay, entropy):
+        assert not _fused.available(case)
+    for other in (
+        mupc.GradientDescent(0.1, 4, momentum=0.5),
+        mupc.GradientDescent(0.1, 4, tol=1e-3),
+        mupc.ErrorSpace(),
+    ):
+        assert other.all_steps(posed()) is None
+    monkeypatch.setenv("MUPC_KERNELS", "0")
+    assert solver.all_steps(posed()) is None
+    monkeypatch.undo()
+    assert not _fused.available(posed())  # the CPU has none
