@@ -8,6 +8,7 @@ import pytest
 import reference
 
 import mupc
+from mupc import _network
 
 
 def test_shapes_and_names():
@@ -96,3 +97,13 @@ def test_compile_time_objects_do_not_grow_with_depth():
         return sum(1 for _ in jax.make_jaxpr(update)(x, y).pretty_print().splitlines())
 
     assert program(64) <= 1.1 * program(16)
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+def test_recurrence_of_a_shallow_network_on_a_gpu_is_the_loop(monkeypatch, reverse):
+    items = jr.normal(jr.key(0), (3, 4, 4))
+    first = jr.normal(jr.key(1), (4, 2))
+    run = lambda: _network.recurrence(jnp.matmul, first, items, 2, reverse)  # noqa: E731
+    looped = run()
+    monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
+    np.testing.assert_allclose(run(), looped, rtol=1e-12)

@@ -19,6 +19,9 @@ from ._types import Activities, Elementwise, Initialiser, Inputs, Outputs, PRNGK
 UNROLL = 4
 """Layers per turn of the loop over depth on a GPU, where a turn costs more than the arithmetic of a layer."""
 
+SHALLOW = 16
+"""Networks of at most so many layers need no loop there; for many networks at once it would reorder all weights."""
+
 BatchedState = Float[Array, "_ _"]  # (batch, width), or (width, batch) inside inference
 
 
@@ -209,6 +212,14 @@ def recurrence(
             following = following + delay[0]
         return jnp.concatenate([delay[1:], following[None]]), following
 
-    unroll = UNROLL if jax.default_backend() == "gpu" else 1
-    rest = jax.lax.scan(body, delay, items, reverse=reverse, unroll=unroll)[1]
+    count = len(jax.tree.leaves(items)[0])
+    if jax.default_backend() == "gpu" and 0 < count < SHALLOW:
+        found = []
+        for index in reversed(range(count)) if reverse else range(count):
+            delay, following = body(delay, jax.tree.map(lambda leaf, at=index: leaf[at], items))
+            found.append(following)
+        rest = jnp.stack(found[::-1] if reverse else found)
+    else:
+        unroll = UNROLL if jax.default_backend() == "gpu" else 1
+        rest = jax.lax.scan(body, delay, items, reverse=reverse, unroll=unroll)[1]
     return jnp.concatenate([rest, first[None]] if reverse else [first[None], rest])
