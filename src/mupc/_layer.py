@@ -155,6 +155,17 @@ class DenseMap(AbstractMap):
             self.precision,
         )
 
+    def __len__(self) -> int:
+        return sum(len(block) for block in self.blocks)
+
+    def parts(self) -> "list[DenseMap]":
+        """The blocks by themselves, from the lowest up."""
+        flipped = self.transposed or (None,) * len(self.blocks)
+        return [
+            DenseMap((block,), None if turned is None else (turned,), self.precision)
+            for block, turned in zip(self.blocks, flipped, strict=True)
+        ]
+
 
 def _top(blocks: tuple[Array, ...], layers: int) -> tuple[Array, ...]:
     """The uppermost `layers` of a stack kept in blocks; blocks that fit are taken as they are."""

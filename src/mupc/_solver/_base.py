@@ -1,6 +1,7 @@
 """The interface of every inference solver."""
 
 import abc
+from collections.abc import Sequence
 from typing import Any, Generic, NamedTuple, TypeVar
 
 import equinox as eqx
@@ -52,8 +53,9 @@ class AbstractSolver(eqx.Module, Generic[State]):
     def step(self, problem: Problem, delta: Increments, gradient: Increments, state: State) -> tuple[Increments, State]:
         """The next δ and state, given the gradient at δ."""
 
-    def all_steps(self, problem: Problem) -> Increments | None:
-        """δ after all steps, from a kernel of the device made for just this case; None where there is none."""
+    def all_steps(self, problem: Problem, plan: Sequence[tuple[int, int]]) -> Increments | None:
+        """δ after all steps, by a program made for this case and this device; None where there is none. The plan tells
+        on how many of the uppermost layers (at last all of the problem's) how many steps are to be taken."""
         return None
 
     def errors(self, problem: Problem, delta: Increments, state: State) -> Errors:

@@ -1,6 +1,7 @@
 """Gradient descent on the activities, the paper's inference, with momentum and with automatic settings."""
 
 import dataclasses
+from collections.abc import Sequence
 from typing import Any
 
 import jax
@@ -12,7 +13,7 @@ from .._network import Network
 from .._problem import Increments, Problem
 from .._solution import RESULTS
 from .._types import Real
-from . import _fused
+from . import _blocked, _fused
 from ._base import AbstractSolver, Progress, check_limits
 from ._spectrum import extremes
 
@@ -104,10 +105,12 @@ class GradientDescent(AbstractSolver[Increments | None]):
     def _plain(self) -> bool:
         return isinstance(self.momentum, int | float) and self.momentum == 0
 
-    def all_steps(self, problem: Problem) -> Increments | None:
-        if not self._plain or self.stops_early or isinstance(self.lr, str) or not _fused.available(problem):
+    def all_steps(self, problem: Problem, plan: Sequence[tuple[int, int]]) -> Increments | None:
+        if not self._plain or self.stops_early or isinstance(self.lr, str):
             return None
-        return _fused.descend(problem, self.lr, self.steps)
+        if _fused.available(problem):
+            return _fused.descend(problem, self.lr, self.steps)
+        return _blocked.descend(problem, self.lr, plan) if _blocked.available(problem) else None
 
     def init(self, problem: Problem, delta: Increments) -> Increments | None:
         return None if self._plain else jax.tree.map(jnp.zeros_like, delta)

@@ -96,7 +96,7 @@ def solve(solver: AbstractSolver, problem: Problem, history: bool) -> Solved:
         first_norm=first_norm,
         history=History(blank, blank) if history else None,
     )
-    arrived = None if history else solver.all_steps(problem.top(plan[-1].layers))
+    arrived = None if history else solver.all_steps(problem.top(plan[-1].layers), plan)
     if arrived is not None:
         carry = carry._replace(delta=arrived, taken=jnp.asarray(solver.steps))
         plan = []

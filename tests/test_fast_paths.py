@@ -1,4 +1,6 @@
-"""The GPU kernels of gradient descent, interpreted on the CPU, against the plain loop."""
+"""The fast paths of gradient descent against the plain loop: the GPU's kernels, interpreted, and the CPU's blocks."""
+
+import dataclasses
 
 import equinox as eqx
 import jax
@@ -9,9 +11,10 @@ import pytest
 
 import mupc
 from mupc._activation import ACTIVATIONS
+from mupc._layer import DenseMap
 from mupc._precision import POLICIES
 from mupc._problem import problem
-from mupc._solver import _fused, solve
+from mupc._solver import _blocked, _fused, solve
 
 
 def posed(width=7, depth=3, batch=5, activation="tanh", skip=1, outputs=3, precision=0.5, network_key=0):
@@ -25,8 +28,15 @@ def posed(width=7, depth=3, batch=5, activation="tanh", skip=1, outputs=3, preci
     return problem(network, x, y, energy, POLICIES["bf16"], activities=None, free_input=False)
 
 
+class Plain(mupc.GradientDescent):
+    """By the loop that every solver shares."""
+
+    def all_steps(self, problem, plan):
+        return None
+
+
 def plain(case, lr, steps):
-    return solve(mupc.GradientDescent(lr, steps), case, history=False).delta.hidden
+    return solve(Plain(lr, steps), case, history=False).delta.hidden
 
 
 def agree(got, want):
@@ -52,6 +62,24 @@ def test_forms(activation):
     agree(_fused.descend(case, 0.2, 6, interpret=True).hidden, plain(case, 0.2, 6))
 
 
+@pytest.mark.parametrize("loss", ["mse", "cross-entropy"])
+@pytest.mark.parametrize(
+    "width, depth, batch, skip, steps",
+    [(1, 1, 1, 0, 3), (7, 2, 1, 1, 1), (7, 3, 5, 0, 3), (10, 13, 7, 1, 13), (5, 20, 3, 1, 7), (4, 3, 2, 1, 60)],
+)
+def test_blocks(width, depth, batch, skip, steps, loss):
+    case = posed(width, depth, batch, "tanh", skip)
+    case = eqx.tree_at(lambda p: p.energy, case, mupc.Energy(output_precision=0.3, loss=loss))
+    network_precision = POLICIES["float64"]
+    maps = {name: getattr(case, name) for name in ("hidden", "readout")}
+    exact = {name: DenseMap(network_precision.cast(m.blocks), network_precision.cast(m.transposed), network_precision)
+             for name, m in maps.items()}  # fmt: skip
+    case = dataclasses.replace(network_precision.cast(case), **exact)
+    assert _blocked.available(case)
+    got = solve(mupc.GradientDescent(0.05, steps), case, history=False).delta.hidden
+    np.testing.assert_allclose(got, plain(case, 0.05, steps), rtol=1e-10, atol=1e-14)
+
+
 def test_layers_that_no_signal_has_reached_stay_exactly_zero():
     delta = _fused.descend(posed(16, 6, 4), 0.3, 2, interpret=True).hidden
     reached = [bool(jnp.any(layer)) for layer in delta]
@@ -73,7 +101,7 @@ def test_where_they_are_used(monkeypatch):
     solver = mupc.GradientDescent(0.1, 4)
     used = []
     monkeypatch.setattr(_fused, "descend", lambda *_: used.append(1))
-    solver.all_steps(posed())
+    solver.all_steps(posed(), [(3, 4)])
     assert used
     with_decay = eqx.tree_at(lambda p: p.energy, posed(), mupc.Energy(activity_decay=0.1))
     entropy = eqx.tree_at(lambda p: p.energy, posed(), mupc.Energy(loss="cross-entropy"))
@@ -84,8 +112,8 @@ def test_where_they_are_used(monkeypatch):
         mupc.GradientDescent(0.1, 4, tol=1e-3),
         mupc.ErrorSpace(),
     ):
-        assert other.all_steps(posed()) is None
+        assert other.all_steps(posed(), [(3, 4)]) is None
     monkeypatch.setenv("MUPC_KERNELS", "0")
-    assert solver.all_steps(posed()) is None
+    assert solver.all_steps(posed(), [(3, 4)]) is None
     monkeypatch.undo()
     assert not _fused.available(posed())  # the CPU has none
