@@ -15,14 +15,14 @@ train: setup
 	$(BIN)/python examples/main_job.py
 
 test: setup
-	$(BIN)/python -m pytest -n auto
+	$(BIN)/python -m pytest -n auto --dist worksteal
 
 test-postgres: setup
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,postgres]'
 	MUPC_TEST_POSTGRES=1 $(BIN)/python -m pytest tests/postgres -s
 
 zoo: setup
-	$(BIN)/python -m pytest -n auto --zoo tests/test_zoo.py tests/test_solvers.py
+	$(BIN)/python -m pytest -n auto --dist worksteal --zoo tests/test_zoo.py tests/test_solvers.py
 
 check: setup
 	$(BIN)/ruff check .
@@ -31,8 +31,7 @@ check: setup
 	$(BIN)/lint-imports --no-cache
 
 bench: setup
-	$(BIN)/python benchmarks/inference.py
-	$(BIN)/python benchmarks/compile_time.py
+	$(BIN)/mupc bench
 
 clean:
 	rm -rf .venv build dist .pytest_cache .mypy_cache .ruff_cache

@@ -14,6 +14,7 @@ COMMANDS = {
     "hessian": "eigenvalues and condition numbers of activity Hessians",
     "reproduce": "reproduce a figure of the paper",
     "report": "gather reproduced figures into one report",
+    "bench": "measure speed, memory and compile time",
     "data": "list, fetch and check data sets",
 }
 """Each command with its line of help; `mupc.cli.<command>.run(argv)` does the work and returns the exit code."""

@@ -1,0 +1,108 @@
+"""`mupc bench`: its run folder, what it prints, interruptions and mistakes."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+from mupc import cli
+from mupc.bench import _ceilings
+from mupc.cli import bench_job
+from mupc.plots import performance
+
+SMALL = ["--widths", "4", "--batch-size", "2", "--quick", "--repeats", "1", "--no-unrolled"]
+PNG = b"\x89PNG"
+
+
+@pytest.fixture
+def measure(mupc, tmp_path, monkeypatch):
+    """Runs `mupc bench` into a folder of its own, on a device with ceilings that take no time."""
+    for name in ("LARGE", "COPIED"):
+        monkeypatch.setattr(_ceilings, name, {"cpu": 64, "other": 64})
+
+    def run(*argv, name="bench"):
+        return mupc("bench", "--out", tmp_path / name, *argv, folder=tmp_path / name)
+
+    return run
+
+
+def test_run_folder(measure):
+    run = measure("one-step", "--depths", "1", "2", "3", *SMALL)
+    assert (run.code, run.err) == (0, "")
+    about, summary = run.json("config.json"), run.json("summary.json")
+    assert about["config"]["workloads"] == ["one-step"] and about["config"]["widths"] == [4]
+    assert about["device"].startswith("CPU") and "jax" in about["versions"]
+    assert run.metrics == summary["cases"] and [row["hidden_layers"] for row in run.metrics] == [1, 2, 3]
+    assert summary["interrupted"] is False and {fit["axis"] for fit in summary["fits"]} == {"hidden_layers"}
+    assert (run.folder / "figures" / "performance.png").read_bytes().startswith(PNG)
+    assert "\x1b" not in run.out and "one-step H=2 N=4 T=1 B=2, float32: mupc " in run.out
+    assert "time of mupc (one-step, float32, N=4, B=2, T=1) grows as H^" in run.out
+    assert run.out.splitlines()[-1] == f"run folder {run.folder}"
+
+
+def test_json_and_interruption(measure, monkeypatch):
+    original, calls = bench_job.measure, []
+
+    def interrupt(case, options):
+        calls.append(case)
+        if len(calls) == 2:
+            raise KeyboardInterrupt
+        return original(case, options)
+
+    monkeypatch.setattr(bench_job, "measure", interrupt)
+    run = measure("evaluation", "--depths", "1", "2", *SMALL, "--json")
+    assert run.code == cli.INTERRUPTED
+    summary = json.loads(run.out, parse_constant=pytest.fail)
+    assert summary == run.json("summary.json") and len(summary["cases"]) == len(run.metrics) == 1
+    assert run.err == f"mupc bench: interrupted; 1 of 2 cases are in {run.folder / 'summary.json'}.\n"
+    calls[:] = [None]
+    run = measure("evaluation", *SMALL, name="at-once")
+    assert (run.code, run.err) == (cli.INTERRUPTED, "mupc bench: interrupted.\n") and not run.folder.exists()
+
+
+def test_a_case_that_runs_out_of_memory(measure, monkeypatch):
+    monkeypatch.setattr(bench_job, "measure", lambda case, _: {"label": case.label, "workload": "gd", "failed": "out"})
+    run = measure("gd", "--depths", "1", *SMALL)
+    assert run.code == cli.FAILURE and "gd H=1 N=4 T=1 B=2: out\n" in run.out
+    assert run.json("summary.json")["cases"][0]["failed"] == "out"
+
+
+@pytest.mark.parametrize(
+    ("argv", "help"),
+    [
+        (["epohc"], "workload 'epohc' is not known. Did you mean 'epoch'?"),
+        (["gd", "--preset", "fast"], "--preset 'fast' is not known. Choose one of: small, cpu, gpu, full."),
+        (["--widths", "0"], "--widths must be at least 1, got 0"),
+        (["--depths", "8", "-2"], "--depths must be at least 1, got -2"),
+        (["--steps", "0"], "--steps must be at least 1, got 0"),
+        (["--batch-size", "-1"], "--batch-size must be at least 1, got -1"),
+        (["--repeats", "0"], "--repeats must be at least 1, got 0"),
+        (["--precision", "half"], "--precision 'half' is not known"),
+        (["epoch", "--samples", "5"], "--batch-size 64 is more than the 5 training samples"),
+        (["grid", "--data", "absent.npz"], "absent.npz"),
+    ],
+)
+def test_mistakes(measure, argv, help):
+    run = measure(*argv)
+    assert run.code == cli.USAGE_ERROR, run.err
+    assert run.err.startswith("mupc bench: ") and len(run.err.splitlines()) == 1
+    assert help in run.err and run.out == "" and not run.folder.exists()
+
+
+def test_help_needs_no_jax():
+    code = "import sys; from mupc.cli import main; code = main(['bench', '--help']); sys.exit('jax' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "") and "--depths" in done.stdout and "error-space" in done.stdout
+
+
+def test_figure(tmp_path):
+    """A row for each quantity, a column for each size, a legend entry for each fit with its exponent."""
+    base = {"workload": "gd", "precision": "bf16", "name": "mupc", "fixed": {"hidden_layers": 8}, "sizes": [1, 2, 4]}
+    fits = [
+        base | {"quantity": quantity, "axis": axis, "values": [1.0, 2.0, 4.0], "exponent": 1.0}
+        for quantity in ("median_s", "memory_bytes")
+        for axis in ("width", "batch_size")
+    ]
+    performance.plot(fits, tmp_path / "figure.png", title="a device")
+    assert (tmp_path / "figure.png").read_bytes().startswith(PNG)
