@@ -1,4 +1,4 @@
-"""Every snippet of the README and of the docstrings runs, as a user would run it: in a process of its own."""
+"""Every snippet of the README and of the docstrings runs in a process of its own, as a user would run it."""
 
 import inspect
 import os
@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 import mupc
+from mupc.cli import main
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -53,18 +54,30 @@ def commands():
     return [line.partition("#")[0].split()[1:] for line in lines]
 
 
-def test_commands_of_the_readme(tmp_path):
+SMALLER = {
+    "train": ["--epochs", "0.2", "--width", "16"],
+    "sweep": ["--width", "8", "--hidden-layers", "3"],
+}
+
+
+def test_commands_of_the_readme(tmp_path, monkeypatch, capsys):
     found = commands()
     assert len(found) >= 6
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("MUPC_CACHE", str(tmp_path / "cache"))
     for arguments in found:
-        shorter = ["--epochs", "0.2"] if arguments[0] == "train" else []
-        ended = subprocess.run(
-            [sys.executable, "-m", "mupc.cli", *arguments, *shorter],
-            cwd=tmp_path, capture_output=True, text=True, timeout=300, check=False,
-            env={**os.environ, "JAX_PLATFORMS": "cpu", "MUPC_CACHE": str(tmp_path / "cache")},
-        )  # fmt: skip
-        assert ended.returncode == 0, (arguments, ended.stderr)
-        assert ended.stdout.strip(), arguments
+        ended = main([*arguments, *SMALLER.get(arguments[0], [])])
+        printed = capsys.readouterr()
+        assert ended == 0, (arguments, printed.err)
+        assert printed.out.strip(), arguments
+
+
+def test_the_program_is_a_process():
+    ended = subprocess.run(
+        [sys.executable, "-m", "mupc.cli", "data", "list"], capture_output=True, text=True, timeout=300, check=False
+    )
+    assert (ended.returncode, ended.stderr) == (0, "")
+    assert "digits" in ended.stdout
 
 
 @pytest.mark.parametrize("name", re.findall(r"\]\(([^)#:]+)\)", README))

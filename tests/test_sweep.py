@@ -11,8 +11,9 @@ import pytest
 
 from mupc.sweep import _study
 from mupc.sweep._database import Database
+from mupc.sweep._plan import Plan
 from mupc.sweep._space import Axis, grid, parse
-from mupc.sweep._study import Plan, Sweep
+from mupc.sweep._study import Sweep
 from mupc.sweep._work import work
 
 AXES = (Axis("rate", (0.5, 0.1)), Axis("kind", ("a", "b")), Axis("seed", (0, 1, 2)))
@@ -190,6 +191,36 @@ def test_an_interruption_keeps_what_is_finished(opened):
     work(opened(), execute, group_of=by_kind, limit=6)
     assert [cell["kind"] for group in execute.groups for cell in group] == ["b"] * 6
     assert all(record["completed"] == 1 for record in sweep.records())
+
+
+def test_failed_cells_are_tried_again_when_asked(opened):
+    """Also if the second attempt is given up, or fails once more; finished cells are left alone."""
+
+    def trouble(settings):
+        if settings["kind"] == "b":
+            raise RuntimeError("no memory")
+
+    sweep = opened()
+    work(sweep, Executor(trouble), group_of=by_kind, limit=6)
+    assert sweep.take(by_kind, 6) == []  # failures are final unless asked for
+    sweep.retry_failed()
+    sweep.retry_failed()  # those that wait already are not doubled
+    (cell, *_) = taken = sweep.take(by_kind, 12)
+    assert [one.settings["kind"] for one in taken] == ["b"] * 6
+    for one in taken:
+        assert sweep.release(one)
+    (again,) = sweep.take(by_kind, 1)
+    assert again.index == cell.index and sweep.fail(again, "still no memory")
+    execute = Executor()
+    work(sweep, execute, group_of=by_kind, limit=6)
+    assert [len(group) for group in execute.groups] == [5]
+    (failed,) = (record for record in sweep.records() if record["state"] == "failed")
+    assert failed["cell"] == cell.index and failed["error"] == "still no memory" and failed["attempts"] == 3
+    sweep.retry_failed()
+    work(sweep, execute, group_of=by_kind, limit=6)
+    records = sweep.records()
+    assert all(record["state"] == "complete" and record["completed"] == 1 for record in records)
+    assert all(record["attempts"] == 1 for record in records if record["settings"]["kind"] == "a")
 
 
 def test_a_dead_workers_cells_go_to_another(opened, monkeypatch):

@@ -176,9 +176,12 @@ def test_when_all_runs_of_a_chunk_diverge_it_ends():
 
 def test_chunks_and_other_numbers_do_not_compile_anew(descended):
     assert len(descended[2]) == 4  # a start, an order, an interval and a measurement, each once for both chunks
-    others = [
-        dataclasses.replace(run, weight_lr=0.01, seed=9, solver=mupc.GradientDescent(lr, 4))
+    solvers = [  # momentum stays on in the last: without it the program would be another
+        mupc.GradientDescent(lr, 4, momentum=run.solver.momentum / 2)
         for run, lr in zip(GD, (0.15, 0.25, 0.35), strict=True)
+    ]
+    others = [
+        dataclasses.replace(run, weight_lr=0.01, seed=9, solver=solver) for run, solver in zip(GD, solvers, strict=True)
     ]
     with compilations() as messages:
         mupc.fit_many(others, DATA, chunk=2, **SHARED)

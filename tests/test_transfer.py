@@ -120,6 +120,27 @@ def test_large_networks_that_diverge_or_want_other_rates(monkeypatch, loss, regr
     assert result.at_edge(result.own) is edge
 
 
+def test_finished_cells_are_not_trained_again(monkeypatch):
+    """An interruption of the large network keeps the small one's cells."""
+    done = {}
+
+    def loss(size, eta, lr):
+        if size.width == 12 and not resumed:
+            raise KeyboardInterrupt
+        return bowl(eta, lr)
+
+    resumed = False
+    asked = study(monkeypatch, loss)
+    with pytest.raises(KeyboardInterrupt):
+        mupc.transfer(DIGITS, **SIZES, **WIDE, done=done)
+    assert {size for size, _ in done} == {Size(8, 2)} and len(done) == 36
+    resumed = True
+    result = mupc.transfer(DIGITS, **SIZES, **WIDE, verify=True, done=done)
+    assert [(size.width, len(rates)) for size, rates in asked] == [(8, 36), (12, 1), (12, 9)]
+    assert len(done) == 45 and result.regret == 0 and result.small.cells == [done[key] for key in list(done)[:36]]
+    assert result.large.seconds == pytest.approx(sum(one.seconds for one in result.large.cells))
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [

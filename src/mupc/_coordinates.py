@@ -1,8 +1,7 @@
-"""The sizes of everything that moves in a training step, and the check of how they scale with width and depth."""
+"""The coordinate check: how the sizes of everything that moves in a training step go with width and depth."""
 
 import functools
 import itertools
-import math
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
@@ -11,30 +10,25 @@ import jax
 import jax.numpy as jnp
 import jax.random as jr
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Array
 
 from . import _check, _optimiser, _precision
 from ._activation import Activation
 from ._energy import Energy, as_targets
-from ._infer import infer
-from ._layer import AbstractLayer
-from ._learn import weight_gradients
 from ._network import Network, as_inputs, check_network
-from ._precision import Precision
-from ._problem import Increments, Problem, problem
+from ._sizes import quick_jit, trajectories
 from ._solver import AbstractSolver, GradientDescent, traced
-from ._types import Elementwise, Inputs, Outputs, Real
+from ._types import Elementwise, Real
 from .data import Dataset
 from .diagnostics import CoordinateCheck, Size, Slope, grouped, judge
 
 BATCH = 64
 """Samples of a data set that are trained on, the same in every step: sizes then change for no other reason."""
 ACTIVITY_LR, WEIGHT_LR = 0.4, 0.01
-WIDTHS, DEPTHS, WIDTH, HIDDEN_LAYERS = (64, 128, 256, 512), (8, 16, 32, 64), 128, 8
+WIDTHS, DEPTHS, WIDTH, HIDDEN_LAYERS = (64, 128, 256, 512), (8, 16, 32), 128, 8
 SHALLOWEST = 4
 """An input layer and three thirds of one layer each."""
 
-Sizes = dict[str, Float[Array, "..."]]
 Multipliers = tuple[float, ...] | Callable[[int, int], tuple[float, ...]] | None
 
 
@@ -194,7 +188,7 @@ def measure(
     def each() -> Iterator[Measured]:
         keys = jnp.stack([jr.key(seed) for seed in range(seeds)])
         for shape in shapes:
-            networks = eqx.filter_vmap(functools.partial(make, shape))(keys)
+            networks = quick_jit(eqx.filter_vmap(functools.partial(make, shape)))(keys)
             found = _sizes(networks, (x, y), solver, energy, steps, weight_lr)
             rows = (
                 Size(shape.width, shape.hidden_layers, seed, step, quantity, *group)
@@ -242,73 +236,5 @@ def _sizes(
     inputs, targets = policy.cast((inputs, as_targets(form, y, len(inputs))))
     options = Energy() if energy is None else energy
     rate = jnp.asarray(weight_lr, policy.dtype)  # traced: another rate does not compile anew
-    sizes = _trajectories(networks, inputs, targets, traced(chosen), options, policy, rate, steps)
+    sizes = trajectories(networks, inputs, targets, traced(chosen), options, policy, rate, steps)
     return {quantity: np.asarray(values, np.float64) for quantity, values in sizes.items()}
-
-
-@eqx.filter_jit
-def _trajectories(
-    networks: Network,
-    x: Inputs,
-    y: Outputs,
-    solver: AbstractSolver | None,
-    energy: Energy,
-    policy: Precision,
-    weight_lr: Real,
-    steps: int,
-) -> Sizes:
-    """The sizes of networks of one shape, stacked on a leading axis, before each of so many steps and after the last:
-    arrays (networks, steps + 1, layers)."""
-
-    def pose(network: Network) -> Problem:
-        return problem(network, x, y, energy, policy, activities=None, free_input=False)
-
-    def step(start: Problem, carry: tuple[Network, Any], _: None) -> tuple[tuple[Network, Any], Sizes]:
-        network, state = carry
-        solution = infer(network, x, y, solver, energy=energy, precision=policy.name)
-        gradients = weight_gradients(network, solution, x, energy=energy)
-        updates, state = rule.update(gradients, state, network)
-        posed = pose(network)
-        # from the errors: a difference of activities would round the small ones away
-        moved, _errors = posed.follow(Increments(solution.errors.mT, None))
-        sizes = {
-            "activities": _size(posed.base),
-            "branches": _size(_branches(posed.base, network.skip)),
-            "output": _size(posed.base_output[None]),
-            "output error": _size(energy.output_error(posed.base_output.T, y)[None]),
-            "errors": _size(solution.errors),
-            "activity updates": _size(moved.hidden),
-            "weight updates": _layer_sizes(updates),
-            "drift": jnp.concatenate(
-                [_size(posed.base - start.base), _size((posed.base_output - start.base_output)[None])]
-            ),
-        }
-        return (eqx.apply_updates(network, updates), state), sizes
-
-    rule = _optimiser.rule("adam", weight_lr, "constant", steps, jnp.zeros((), int))
-
-    def one(network: Network) -> Sizes:
-        carry = (network, rule.init(eqx.filter(network, eqx.is_array)))
-        return jax.lax.scan(functools.partial(step, pose(network)), carry, None, length=steps + 1)[1]
-
-    return eqx.filter_vmap(one)(networks)
-
-
-def _size(values: Float[Array, "layers _ _"]) -> Float[Array, " layers"]:
-    """The mean absolute entry: unlike a mean square it cannot underflow where the signal is 1e-25."""
-    return jnp.mean(jnp.abs(values), axis=(1, 2))
-
-
-def _branches(z: Float[Array, "layers _ _"], skip: int) -> Float[Array, "above _ _"]:
-    """What layers add to their skip connections."""
-    return z[skip:] - z[: len(z) - skip] if skip else z[:0]
-
-
-def _layer_sizes(network: Network) -> Float[Array, " all_layers"]:
-    input, readout = jax.tree.map(lambda leaf: leaf[None], (network.input, network.readout))
-
-    def size(layer: AbstractLayer) -> Float[Array, " layers"]:
-        leaves = [leaf.reshape(len(leaf), math.prod(leaf.shape[1:])) for leaf in jax.tree.leaves(layer)]
-        return jnp.mean(jnp.abs(jnp.concatenate(leaves, axis=1)), axis=1)
-
-    return jnp.concatenate([size(layer) for layer in (input, network.hidden, readout)])

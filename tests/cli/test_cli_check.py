@@ -105,8 +105,9 @@ def test_a_trained_network(check, train):
     assert [row["layer"] for row in rows if row["quantity"] == "output"] == [4]
     assert (run.folder / "figures" / "sizes.png").read_bytes().startswith(PNG)
     assert f"{expected['activities'][0]:.2g}" in run.out
-    refused = check("--checkpoint", trained.folder, "--widths", "8", "16", name="refused")
-    assert refused.code == cli.USAGE_ERROR and "--widths has no effect with --checkpoint" in refused.err
+    for flag, *values in (("--widths", "8", "16"), ("--bias",)):
+        refused = check("--checkpoint", trained.folder, flag, *values, name="refused")
+        assert refused.code == cli.USAGE_ERROR and f"{flag} has no effect with --checkpoint" in refused.err
 
 
 @pytest.mark.parametrize(

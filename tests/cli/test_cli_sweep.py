@@ -168,7 +168,7 @@ def test_an_interruption_says_how_to_go_on(untrained, sweep, mupc, monkeypatch):
     assert run.json("sweep.json")["complete"]
 
 
-def test_cells_that_cannot_be_computed_fail_alone(untrained, sweep, monkeypatch):
+def test_cells_that_cannot_be_computed_fail_alone_and_can_be_tried_again(untrained, sweep, mupc, monkeypatch):
     pretend = sweep_job.Executor.__call__
 
     def limited(self, cells):
@@ -184,6 +184,14 @@ def test_cells_that_cannot_be_computed_fail_alone(untrained, sweep, monkeypatch)
     assert [cell["state"] for cell in run.json("sweep.json")["cells"]] == ["complete", "failed", "complete"]
     assert run.json("sweep.json")["best"]["settings"]["width"] in (8, 10)
 
+    assert sweep("--grid", "width=8,9,10").code == cli.FAILURE  # going on does not try them again
+    monkeypatch.setattr(sweep_job.Executor, "__call__", pretend)
+    untrained.clear()
+    again = run.err.split("Try again with: mupc ")[1].split()
+    assert again[-1] == "--retry-failed" and mupc(*again).code == 0
+    assert untrained == [[{"width": 9}]]
+    assert run.json("sweep.json")["counts"] == {"cells": 3, "complete": 3, "failed": 0, "diverged": 0}
+
 
 @pytest.mark.parametrize(
     ("argv", "help"),
@@ -198,6 +206,7 @@ def test_cells_that_cannot_be_computed_fail_alone(untrained, sweep, monkeypatch)
         (["--grid", "weight_lr=log:0.1:1", "--sampler", "tpe"], "add --trials N"),
         (["--grid", "weight_lr=-1,-2"], "--weight-lr must be greater than 0"),
         (["--grid", "seed=0,1", "--skip", "7"], "Use a shorter --skip"),
+        (["--grid", "width=300000,400000"], "a network of this size needs"),
         (["--grid", "data=mnits,digits"], "did you mean 'mnist'?"),
         (["--grid", "seed=0,1", "--group", "0"], "--group must be at least 1"),
         (["--grid", "seed=0,1", "--heartbeat", "0"], "--heartbeat must be at least 1"),

@@ -34,7 +34,7 @@ def test_run_folder_and_screen(transfer):
     """With a large network that is no larger than the small one, transfer is exact."""
     run = transfer("--verify", "--large-width", "8", "--large-hidden-layers", "2")
     assert run.code == 0, run.err
-    assert {path.name for path in run.folder.iterdir()} == {"config.json", "summary.json", "figures"}
+    assert {path.name for path in run.folder.iterdir()} == {"config.json", "metrics.jsonl", "summary.json", "figures"}
     assert (run.folder / "figures" / "transfer.png").read_bytes().startswith(b"\x89PNG")
     about = run.json("config.json")
     assert set(about) == {"config", "versions", "device", "precision", "seed"}
@@ -58,14 +58,20 @@ def test_run_folder_and_screen(transfer):
     assert run.out.splitlines()[-1] == f"run folder {run.folder}"
 
 
-def stand_in(monkeypatch, large):
-    """In place of training, the loss 0.5 of the small network and the one given of the large one."""
+def stand_in(monkeypatch, large, interrupted=()):
+    """In place of training, the loss 0.5 of the small network and the one given of the large one; or an interruption
+    where a width says so. Returns the widths and pairs of rates that were asked for."""
+    asked = []
 
     def run(self, size, rates, report):
+        asked.append((size.width, len(rates)))
+        if size.width in interrupted:
+            raise KeyboardInterrupt
         loss = large if size.width == 12 else 0.5
         return [module.Cell(*pair, loss, loss, loss, 0.0, int(not math.isfinite(loss))) for pair in rates]
 
     monkeypatch.setattr(module._Study, "run", run)
+    return asked
 
 
 def test_json_alone(transfer, monkeypatch):
@@ -86,6 +92,52 @@ def test_a_large_network_that_diverges(transfer, monkeypatch):
     assert run.json("summary.json")["used"]["train_loss"] is None
 
 
+def test_an_interruption_keeps_what_is_finished_and_the_same_command_goes_on(transfer, monkeypatch):
+    stand_in(monkeypatch, 0.25, interrupted=[8])
+    run = transfer()
+    assert (run.code, run.err, run.folder.exists()) == (cli.INTERRUPTED, "mupc transfer: interrupted.\n", False)
+
+    stand_in(monkeypatch, 0.25, interrupted=[12])
+    run = transfer("--json")
+    assert run.code == cli.INTERRUPTED
+    kept = "finished and kept: 2 pairs of rates with 2 hidden layers of 8."
+    assert run.err == f"mupc transfer: interrupted; {kept} Go on with the same flags and --out {run.folder}\n"
+    assert json.loads(run.out)["interrupted"] and run.json("summary.json")["interrupted"]
+    assert [(row["width"], row["weight_lr"]) for row in run.metrics] == [(8, 0.2), (8, 0.05)]
+
+    with (run.folder / "metrics.jsonl").open("a") as file:
+        file.write('{"width": 12, "hidden_la')  # of a process that was killed
+    asked = stand_in(monkeypatch, 0.25)
+    assert transfer().code == 0 and asked == [(12, 1)]
+    summary = run.json("summary.json")
+    assert not summary["interrupted"] and summary["train_loss"] == 0.25 and len(summary["small"]["cells"]) == 2
+    assert [row["width"] for row in run.metrics] == [8, 8, 12]
+
+    asked = stand_in(monkeypatch, 0.25)
+    assert transfer("--verify").code == 0 and asked == [(12, 1)]  # the neighbour alone
+    assert transfer("--verify").code == 0 and len(asked) == 1
+    assert run.json("summary.json")["regret"] == 0
+
+
+def test_divergence_is_remembered(transfer, monkeypatch):
+    stand_in(monkeypatch, math.inf)
+    assert transfer().code == cli.FAILURE
+    asked = stand_in(monkeypatch, 0.25)
+    again = transfer()
+    assert again.code == cli.FAILURE and asked == []
+    assert again.json("summary.json")["used"]["diverged"] == 1
+
+
+def test_folders_of_other_runs_are_refused(transfer, train, monkeypatch):
+    stand_in(monkeypatch, 0.25)
+    first = transfer()
+    before = first.metrics
+    for run in (transfer("--epochs", "0.25"), transfer(name=train("--quiet", "--epochs", "0.1").folder)):
+        assert run.code == cli.USAGE_ERROR and len(run.err.splitlines()) == 1
+        assert "holds another run (its " in run.err and "choose another folder" in run.err
+    assert first.metrics == before
+
+
 @pytest.mark.parametrize(
     ("argv", "help"),
     [
@@ -97,6 +149,7 @@ def test_a_large_network_that_diverges(transfer, monkeypatch):
         (["--epochs", "0"], "--epochs must be greater than 0"),
         (["--batch-size", "5000"], "Use a smaller batch"),
         (["--skip", "2"], "Use a shorter --skip"),
+        (["--large-width", "300000"], "a network of this size needs"),
         (["--validation", "2"], "a fraction between 0 and 1"),
     ],
 )

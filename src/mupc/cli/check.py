@@ -7,7 +7,7 @@ from typing import Annotated
 
 import tyro
 
-from .config import NUMBER_OR_AUTO, Activation, Parameterisation, ScreenFlags, Solver, hint, in_flags
+from .config import NUMBER_OR_AUTO, FormFlags, ScreenFlags, Solver, hint, in_flags
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -16,18 +16,12 @@ class CompareFlags:
 
     widths: Annotated[tuple[int, ...], hint("(default: 64 128 256 512)", "INT [INT ...]")] = (64, 128, 256, 512)
     """Widths to compare, two or more; none leaves the comparison out."""
-    depths: Annotated[tuple[int, ...], hint("(default: 8 16 32 64)", "INT [INT ...]")] = (8, 16, 32, 64)
+    depths: Annotated[tuple[int, ...], hint("(default: 8 16 32)", "INT [INT ...]")] = (8, 16, 32)
     """Numbers of hidden layers to compare, two or more; none leaves the comparison out."""
     width: int = 128
     """Units of every hidden layer when depths are compared."""
     hidden_layers: int = 8
     """Number of hidden layers when widths are compared."""
-    activation: Activation = "relu"
-    """Nonlinearity."""
-    parameterisation: Parameterisation = "mupc"
-    """How weights and multipliers scale with width and depth: μPC, standard, neural tangent or orthogonal."""
-    skip: int = 1
-    """Skip connections: 0 for none, 1 for a ResNet, n to skip n layers."""
     steps: int = 3
     """Training steps, all on the same batch; 0 checks initial networks only."""
     seeds: int = 3
@@ -73,6 +67,7 @@ class CheckFlags:
     """All flags."""
 
     compare: tyro.conf.OmitArgPrefixes[CompareFlags]
+    network: tyro.conf.OmitArgPrefixes[FormFlags]
     learn: tyro.conf.OmitArgPrefixes[LearnFlags]
     output: tyro.conf.OmitArgPrefixes[OutputFlags]
 
@@ -89,7 +84,7 @@ def run(argv: list[str]) -> int:
             "and figures."
         ),
         args=argv,
-        default=CheckFlags(compare=CompareFlags(), learn=LearnFlags(), output=OutputFlags()),
+        default=CheckFlags(compare=CompareFlags(), network=FormFlags(), learn=LearnFlags(), output=OutputFlags()),
         config=(tyro.conf.DisallowNone,),
     )
     from rich.console import Console

@@ -17,11 +17,11 @@ from ..diagnostics import CoordinateCheck, Slope, numbered
 from ..experiments._machine import device, versions
 from ..plots import coordinates as plots
 from . import config
-from .check import CheckFlags, CompareFlags
+from .check import CheckFlags
 from .config import TrainConfig, in_flags
 from .display import say
 from .hessian_cases import open_checkpoint
-from .job import load_data
+from .job import load_data, network_options
 from .run_folder import RunFolder
 from .solvers import SOLVERS, make_solver
 
@@ -39,7 +39,7 @@ def check(flags: CheckFlags, console: Console) -> Summary:
 
 def _compare(flags: CheckFlags, console: Console) -> Summary:
     """Slopes and verdicts over networks of several sizes."""
-    compare = flags.compare
+    compare, network = flags.compare, flags.network
     shapes = plan(
         compare.widths, compare.depths, compare.width, compare.hidden_layers, compare.steps, compare.seeds
     )  # fmt: skip
@@ -48,7 +48,7 @@ def _compare(flags: CheckFlags, console: Console) -> Summary:
         found = measure(
             load_data(settings),
             shapes,
-            {name: getattr(compare, name) for name in ("activation", "parameterisation", "skip")},
+            network_options(network),
             None,
             lambda depth: _solver(settings, depth),
             Energy(output_precision=settings.output_precision),
@@ -57,8 +57,8 @@ def _compare(flags: CheckFlags, console: Console) -> Summary:
             settings.weight_lr,
         )
         _solver(settings, compare.hidden_layers)  # mistakes in its flags, ahead of the folder
-        folder = _folder(flags, dataclasses.asdict(compare) | _used(settings))
-        say(console, f"coordinate check: {_title(compare, settings)}")
+        folder = _folder(flags, dataclasses.asdict(compare) | dataclasses.asdict(network) | _used(settings))
+        say(console, f"coordinate check: {_title(flags, settings)}")
         measured: list[Measured] = []
         begin = time.perf_counter()
         try:
@@ -80,7 +80,7 @@ def _compare(flags: CheckFlags, console: Console) -> Summary:
         finally:
             folder.close()
     interrupted = len(measured) < len(shapes)
-    result = CoordinateCheck((), ()) if interrupted else conclude(measured, compare.parameterisation)
+    result = CoordinateCheck((), ()) if interrupted else conclude(measured, network.parameterisation)
     message = f"interrupted; {len(measured)} of {len(shapes)} sizes are in {folder.path / 'metrics.jsonl'}."
     summary = {
         "verdicts": result.verdicts,
@@ -108,10 +108,11 @@ def _compare(flags: CheckFlags, console: Console) -> Summary:
 
 def _report(flags: CheckFlags, console: Console) -> Summary:
     """The sizes of one network, layer by layer."""
-    for field in dataclasses.fields(CompareFlags):
-        if field.name != "checkpoint" and getattr(flags.compare, field.name) != field.default:
-            flag = f"--{field.name.replace('_', '-')}"
-            raise ValueError(f"{flag} has no effect with --checkpoint, which is one network as it is: leave it out.")
+    for group in (flags.compare, flags.network):
+        for field in dataclasses.fields(group):
+            if field.name != "checkpoint" and getattr(group, field.name) != field.default:
+                flag = f"--{field.name.replace('_', '-')}"
+                raise ValueError(f"{flag} has no effect with --checkpoint, one network as it is: leave it out.")
     network, trained = open_checkpoint(str(flags.compare.checkpoint))
     settings = _settings(flags, TrainConfig(weight_lr=WEIGHT_LR) if trained is None else trained)
     begin = time.perf_counter()
@@ -181,9 +182,10 @@ def _folder(flags: CheckFlags, resolved: dict[str, Any]) -> RunFolder:
     return folder
 
 
-def _title(compare: CompareFlags, settings: TrainConfig) -> str:
-    parts = [compare.activation, compare.parameterisation, f"skip {compare.skip}", f"solver {settings.solver}"]
-    parts += [f"λ = {settings.output_precision:g}", f"Adam at {settings.weight_lr:g}", f"{compare.seeds} seeds"]
+def _title(flags: CheckFlags, settings: TrainConfig) -> str:
+    network = flags.network
+    parts = [network.activation, network.parameterisation, f"skip {network.skip}", f"solver {settings.solver}"]
+    parts += [f"λ = {settings.output_precision:g}", f"Adam at {settings.weight_lr:g}", f"{flags.compare.seeds} seeds"]
     return ", ".join(parts)
 
 

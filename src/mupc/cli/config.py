@@ -46,8 +46,8 @@ NUMBER_OR_AUTO = tyro.constructors.PrimitiveConstructorSpec(
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class DataFlags:
-    """What to learn. `mupc data list` shows the data sets."""
+class SourceFlags:
+    """Where samples come from."""
 
     data: str = "digits"
     """A data set (digits, mnist, fashion-mnist, cifar10), or the path of a .npz file."""
@@ -55,6 +55,12 @@ class DataFlags:
     """Folder with the files of the data set."""
     verify_data: bool = True
     """Refuse files that differ from the published ones."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class DataFlags(SourceFlags):
+    """What to learn. `mupc data list` shows the data sets."""
+
     validation: float = 0.0
     """Fraction of the training samples to hold out for validation."""
     augment: bool = False
@@ -62,13 +68,19 @@ class DataFlags:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class NetworkFlags:
-    """What learns."""
+class SizeFlags:
+    """How large a network is."""
 
     width: int = 64
     """Units of every hidden layer."""
     hidden_layers: int = 16
     """Number of hidden layers."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class FormFlags:
+    """What a network of any size is like."""
+
     activation: Activation = "relu"
     """Nonlinearity."""
     parameterisation: Parameterisation = "mupc"
@@ -79,6 +91,11 @@ class NetworkFlags:
     """Initial weights."""
     bias: bool = False
     """Give the layers biases."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class NetworkFlags(FormFlags, SizeFlags):  # the flags of the last base come first in help
+    """What learns."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -290,6 +307,7 @@ _SPELLINGS = {
     r"^tol\b": "inference_tol",
     r"^t1\b": "end_time",
     r"\bExactLinear\b": "--solver exact-linear",
+    r", or give chunk=1 to try it all the same": "",
     r"\bmupc\.ErrorSpace\b(\(.*?\))?": "--solver error-space",
 }
 """What the library calls its solvers and their arguments, where flags have other names."""

@@ -22,7 +22,7 @@ from .._train import FitResult, fit, validate
 from ..data import Dataset
 from ..experiments._machine import device, versions
 from ..plots import credit_reach, learning_curve
-from .config import OutputFlags, TrainConfig, as_dict
+from .config import FormFlags, OutputFlags, TrainConfig, as_dict
 from .display import Display, clock, percent
 from .reach import ReachMeter, sentence, summarise
 from .run_folder import RunFolder, strict
@@ -82,14 +82,21 @@ def build(config: TrainConfig, dataset: Dataset) -> tuple[Network, AbstractSolve
         dataset.out_size,
         width=config.width,
         hidden_layers=config.hidden_layers,
-        activation=config.activation,
-        parameterisation=config.parameterisation,
-        skip=config.skip,
-        use_bias=config.bias,
-        init=config.init,
+        **network_options(config),
         key=jr.key(config.seed),
     )
     return network, make_solver(config) if config.method == "pc" else None
+
+
+def network_options(flags: FormFlags) -> dict[str, Any]:
+    """What `mupc.Network` is told about a network of any size."""
+    return {
+        "activation": flags.activation,
+        "parameterisation": flags.parameterisation,
+        "skip": flags.skip,
+        "use_bias": flags.bias,
+        "init": flags.init,
+    }
 
 
 def make_energy(config: TrainConfig) -> Energy:

@@ -22,6 +22,7 @@ WORK = (
     "database. A worker may be killed at any time; its cells go to another after three missed heartbeats."
 )
 Group = Annotated[int | None, hint("(default: 32; tpe 8)")]
+RetryFailed = tyro.conf.FlagCreatePairsOff[bool]
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -50,6 +51,8 @@ class SharingFlags:
     """Seconds between signs of life of a worker."""
     resume: bool = True
     """Go on with a sweep of the same settings that is there already."""
+    retry_failed: RetryFailed = False
+    """Train cells that failed with an error once more; finished ones stay as they are."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -89,6 +92,8 @@ class WorkFlags(ScreenFlags):
     """The most cells to take at once."""
     data_dir: Annotated[str | None, hint("(default: the system's, then the cache)", "DIR")] = None
     """Folder with the files of the data set on this machine."""
+    retry_failed: RetryFailed = False
+    """Train cells that failed with an error once more; finished ones stay as they are."""
 
 
 def run(argv: list[str]) -> int:

@@ -17,8 +17,10 @@ from .._train_many import Run, fit_many
 from ..data import Dataset
 from ..experiments._machine import device, versions
 from ..sweep._database import Database
+from ..sweep._memory import check_room
+from ..sweep._plan import Plan
 from ..sweep._space import Settings, grid, parse
-from ..sweep._study import Plan, Sweep
+from ..sweep._study import Sweep
 from ..sweep._work import work
 from . import _explain
 from .config import TrainConfig, as_dict, from_dict, in_flags
@@ -62,6 +64,8 @@ def start(config: TrainConfig, flags: SweepFlags, console: Console) -> Summary:
         raise
     again = folder.path if storage is None else f"--storage {sweep.database.shown} --name {sweep.name}"
     with contextlib.closing(sweep):
+        if flags.sharing.retry_failed:
+            sweep.retry_failed()
         return _work(sweep, execute, group, folder, console, f"mupc sweep work {again}")
 
 
@@ -84,6 +88,8 @@ def join(flags: WorkFlags, console: Console) -> Summary:
     execute = Executor(sweep.plan, flags.data_dir)
     again = flags.folder if flags.storage is None else f"--storage {database.shown} --name {sweep.name}"
     with contextlib.closing(sweep):
+        if flags.retry_failed:
+            sweep.retry_failed()
         return _work(sweep, execute, _group(flags.group, sweep.plan), folder, console, f"mupc sweep work {again}")
 
 
@@ -162,6 +168,7 @@ class Executor:
     def _check(self, config: TrainConfig) -> None:
         dataset = _dataset(_data_settings(config))
         with number_format(config.precision):
+            check_room(lambda: build(config, dataset)[0])
             network, solver = build(config, dataset)
         check_training(config, network, solver, dataset)
         make_energy(config)
@@ -173,6 +180,7 @@ class Executor:
         begin = time.perf_counter()
         with number_format(shared.precision), warnings.catch_warnings():
             warnings.simplefilter("ignore", RuntimeWarning)  # of divergence, which is a result here
+            check_room(lambda: build(shared, dataset)[0])
             runs = [Run(*build(c, dataset), c.weight_lr, c.seed, make_energy(c)) for c in configs]
             results = fit_many(runs, dataset, **training_options(shared, dataset))
         seconds = (time.perf_counter() - begin) / len(cells)
@@ -234,7 +242,8 @@ def _message(summary: Summary, again: str) -> str:
         return f"interrupted; {kept}. Go on with: {again}"
     if counts["failed"]:
         first = next(cell for cell in summary["cells"] if cell["state"] == "failed")
-        return f"{counts['failed']} of {counts['cells']} cells failed, the first: {first['error']}"
+        count = f"{counts['failed']} of {counts['cells']} cells failed, the first: {first['error'].rstrip('.')}"
+        return f"{count}. Try again with: {again} --retry-failed"
     return ""
 
 

@@ -11,9 +11,10 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn
 from rich.table import Column, Table
 
 from ..plots import sweep as plots
+from ..sweep._plan import Plan
 from ..sweep._space import Settings
-from ..sweep._study import Plan, Sweep
-from .display import clock, percent
+from ..sweep._study import Sweep
+from .display import clock, percent, say
 
 Summary = dict[str, Any]
 ROWS = 20
@@ -123,11 +124,6 @@ def show(plan: Plan, summary: Summary, console: Console) -> None:
     if summary["out"] is not None:
         hint = f"; train it with: mupc train --config {summary['out']}/best.json" if summary["best"] else ""
         say(console, f"sweep folder {summary['out']}{hint}")
-
-
-def say(console: Console, line: str) -> None:
-    """A line for people, wrapped by the terminal alone."""
-    console.print(line, soft_wrap=True, markup=False)
 
 
 def draw(plan: Plan, summary: Summary, folder: Path) -> None:

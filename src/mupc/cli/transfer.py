@@ -7,40 +7,23 @@ from typing import Annotated
 
 import tyro
 
-from .config import (
-    Activation,
-    Init,
-    Loss,
-    Optimiser,
-    Parameterisation,
-    Precision,
-    Schedule,
-    ScreenFlags,
-    hint,
-    in_flags,
-)
+from .config import FormFlags, Loss, Optimiser, Precision, Schedule, ScreenFlags, SourceFlags, hint, in_flags
 
 WEIGHT_LRS = (0.5, 0.2, 0.1, 0.05, 0.02, 0.01)
 ACTIVITY_LRS = (0.8, 0.4, 0.2, 0.1, 0.05, 0.02)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class DataFlags:
+class DataFlags(SourceFlags):
     """What to learn. `mupc data list` shows the data sets."""
 
-    data: str = "digits"
-    """A data set (digits, mnist, fashion-mnist, cifar10), or the path of a .npz file."""
-    data_dir: Annotated[str | None, hint("(default: the system's, then the cache)", "DIR")] = None
-    """Folder with the files of the data set."""
-    verify_data: bool = True
-    """Refuse files that differ from the published ones."""
     validation: float = 0.1
     """Fraction of the training samples to hold out; the rates are chosen on it."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class NetworkFlags:
-    """The small network, which is tuned, and the large one."""
+class SizeFlags:
+    """How large the two are."""
 
     width: int = 32
     """Units of every hidden layer of the small network."""
@@ -50,16 +33,12 @@ class NetworkFlags:
     """Units of every hidden layer of the large network."""
     large_hidden_layers: int = 64
     """Number of hidden layers of the large network."""
-    activation: Activation = "relu"
-    """Nonlinearity."""
-    parameterisation: Parameterisation = "mupc"
-    """How weights and multipliers scale with width and depth. Rates carry over with μPC; others are for comparison."""
-    skip: int = 1
-    """Skip connections: 0 for none, 1 for a ResNet, n to skip n layers."""
-    init: Annotated[Init | None, hint("(default: the parameterisation's own)")] = None
-    """Initial weights."""
-    bias: bool = False
-    """Give the layers biases."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class NetworkFlags(FormFlags, SizeFlags):
+    """The small network, which is tuned, and the large one. Rates carry over with the parameterisation mupc; others are
+    for comparison."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -107,7 +86,7 @@ class OutputFlags(ScreenFlags):
     """Where results go, and what is shown."""
 
     out: Annotated[str | None, hint("(default: runs/transfer-N)", "DIR")] = None
-    """Run folder; it must be new or empty."""
+    """Run folder: new, empty, or that of the same command, which then goes on where it stopped."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -135,7 +114,7 @@ def run(argv: list[str]) -> int:
         prog="mupc transfer",
         description=(
             "Tune small, train large: choose both learning rates on a small network, by the loss on held-out data, and "
-            "train a large one with them. Writes a run folder: config.json, summary.json and a figure."
+            "train a large one with them. Writes a run folder: config.json, metrics.jsonl, summary.json and a figure."
         ),
         args=argv,
         default=TransferFlags(
@@ -158,6 +137,9 @@ def run(argv: list[str]) -> int:
         raise type(error)(in_flags(re.sub(r"--\w+", flag, message))) from error
     if flags.output.json:
         print(dumps(summary, indent=2))
+    if summary["interrupted"]:
+        print(f"mupc transfer: {summary['message']}", file=sys.stderr)
+        return 130
     if summary["diverged"]:
         print("mupc transfer: the large network diverged with the rates of the small one.", file=sys.stderr)
     return int(summary["diverged"])

@@ -1,8 +1,12 @@
 """Tuning small and training large, from flags to a run folder."""
 
+import collections
+import contextlib
 import dataclasses
+import json
 import math
 import time
+from pathlib import Path
 from typing import Any
 
 import jax
@@ -12,15 +16,19 @@ from rich.table import Table
 
 from .. import data
 from .._energy import Energy
+from ..data import Dataset
 from ..experiments._machine import device, versions
 from ..plots import transfer as plots
-from ..sweep.transfer import Cell, Transfer, Tuning
+from ..sweep._cells import Cell, Rates, Size, Transfer, Tuning
 from ..sweep.transfer import transfer as tune_and_train
 from .display import clock, percent, say
+from .job import network_options
 from .run_folder import RunFolder, strict
 from .transfer import TransferFlags
 
 Summary = dict[str, Any]
+METRICS = "metrics.jsonl"
+LOSSES = ("train_loss", "validation_loss", "test_loss")
 
 
 def transfer(flags: TransferFlags, console: Console) -> Summary:
@@ -28,63 +36,121 @@ def transfer(flags: TransferFlags, console: Console) -> Summary:
 
     **Arguments:** the flags of `mupc transfer`, and the console to show it on.
     """
-    source, network, learning = flags.data, flags.network, flags.learning
-    dataset = data.load(source.data, data_dir=source.data_dir, verify=source.verify_data)
-    energy = Energy(loss=learning.loss, output_precision=learning.output_precision)
-    folder = RunFolder(flags.output.out, "transfer")
+    dataset = data.load(flags.data.data, data_dir=flags.data.data_dir, verify=flags.data.verify_data)
+    groups = (flags.data, flags.network, flags.grid, flags.learning)
+    config = {key: value for group in groups for key, value in dataclasses.asdict(group).items()}
+    folder = RunFolder(flags.output.out, "transfer", resumes=METRICS)
+    done = _Done(folder, config)
     about = {
-        "config": {
-            key: value
-            for group in (source, network, flags.grid, learning)
-            for key, value in dataclasses.asdict(group).items()
-        },
+        "config": config,
         "versions": versions(),
         "device": device(),
-        "precision": learning.precision,
+        "precision": flags.learning.precision,
         "seed": flags.grid.seed,
     }
     folder.write("config.json", about)
     console.quiet = flags.output.quiet or flags.output.json
-    begin = time.perf_counter()
+    begin, found = time.perf_counter(), None
     try:
-        with _Stages(console) as stages, jax.enable_x64(learning.precision == "float64"):
-            found = tune_and_train(
-                dataset,
-                small=(network.width, network.hidden_layers),
-                large=(network.large_width, network.large_hidden_layers),
-                weight_lrs=flags.grid.weight_lrs,
-                activity_lrs=flags.grid.activity_lrs,
-                epochs=learning.epochs,
-                seeds=flags.grid.seeds,
-                seed=flags.grid.seed,
-                verify=flags.grid.verify,
-                energy=energy,
-                inference_steps=learning.inference_steps,
-                batch_size=learning.batch_size,
-                optimiser=learning.optimiser,
-                schedule=learning.schedule,
-                precision=learning.precision,
-                validation=source.validation,
-                progress=stages.update,
-                activation=network.activation,
-                parameterisation=network.parameterisation,
-                skip=network.skip,
-                init=network.init,
-                use_bias=network.bias,
-            )
+        done.restore()
+        with _Stages(console) as stages:
+            found = _run(flags, dataset, stages, done)
+    except KeyboardInterrupt:
+        if not done:
+            folder.discard()
+            raise
     except BaseException:
         folder.discard()
         raise
+    finally:
+        folder.close()
     summary = {
-        **summarise(found),
+        **({} if found is None else summarise(found)),
         "seconds": time.perf_counter() - begin,
+        "interrupted": found is None,
+        "message": done.message if found is None else "",
         "device": about["device"],
         "out": str(folder.path),
     }
     folder.write("summary.json", summary)
-    plots.plot(_panels(found), folder.path / "figures" / "transfer.png")
-    _conclude(found, summary, console)
+    if found is not None:
+        plots.plot(_panels(found), folder.path / "figures" / "transfer.png")
+        _conclude(found, summary, console)
     return summary
+
+
+def _run(flags: TransferFlags, dataset: Dataset, stages: "_Stages", done: "_Done") -> Transfer:
+    network, learning = flags.network, flags.learning
+    with jax.enable_x64(learning.precision == "float64"):
+        return tune_and_train(
+            dataset,
+            small=(network.width, network.hidden_layers),
+            large=(network.large_width, network.large_hidden_layers),
+            weight_lrs=flags.grid.weight_lrs,
+            activity_lrs=flags.grid.activity_lrs,
+            epochs=learning.epochs,
+            seeds=flags.grid.seeds,
+            seed=flags.grid.seed,
+            verify=flags.grid.verify,
+            energy=Energy(loss=learning.loss, output_precision=learning.output_precision),
+            inference_steps=learning.inference_steps,
+            batch_size=learning.batch_size,
+            optimiser=learning.optimiser,
+            schedule=learning.schedule,
+            precision=learning.precision,
+            validation=flags.data.validation,
+            progress=stages.update,
+            done=done,
+            **network_options(network),
+        )
+
+
+class _Done(dict[tuple[Size, Rates], Cell]):
+    """Finished cells, each at once a line of the folder's metrics.jsonl. `restore` takes those of an earlier call with
+    the same settings; `--verify` may differ, which only decides how many there are."""
+
+    def __init__(self, folder: RunFolder, config: dict[str, Any]) -> None:
+        super().__init__()
+        self.folder = folder
+        if (folder.path / METRICS).exists():
+            stored, wanted = _stored(folder.path), strict(config)
+            for name in {**wanted, **stored}:
+                if name != "verify" and wanted.get(name) != stored.get(name):
+                    raise ValueError(
+                        f"--out {folder.path} holds another run (its {name} is {stored.get(name)}): choose another "
+                        "folder, or give all flags of that run to go on with it."
+                    )
+
+    def restore(self) -> None:
+        """Takes the cells of an earlier call."""
+        path = self.folder.path / METRICS
+        lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
+        for line in lines:
+            with contextlib.suppress(ValueError):  # the end of a line is missing if its writer was killed
+                record = json.loads(line)
+                size = Size(record.pop("width"), record.pop("hidden_layers"))
+                record |= {name: math.inf for name in LOSSES if record[name] is None}
+                cell = Cell(**record)
+                self[size, cell.rates] = cell
+
+    def __setitem__(self, key: tuple[Size, Rates], cell: Cell) -> None:
+        super().__setitem__(key, cell)
+        self.folder.append({**key[0]._asdict(), **dataclasses.asdict(cell)})
+
+    @property
+    def message(self) -> str:
+        """What an interruption left."""
+        counts = collections.Counter(size for size, _ in self)
+        there = ", ".join(f"{count} pairs of rates with {size}" for size, count in counts.items())
+        return f"interrupted; finished and kept: {there}. Go on with the same flags and --out {self.folder.path}"
+
+
+def _stored(path: Path) -> dict[str, Any]:
+    """The settings in a run folder; none if there is nothing to read."""
+    try:
+        return dict(json.loads((path / "config.json").read_text(encoding="utf-8"))["config"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return {}
 
 
 class _Stages:
@@ -127,7 +193,7 @@ def summarise(found: Transfer) -> Summary:
 
 
 def _plain(tuning: Tuning) -> Summary:
-    return dataclasses.asdict(tuning) | {"size": tuning.size._asdict()}
+    return dataclasses.asdict(tuning) | {"size": tuning.size._asdict(), "seconds": tuning.seconds}
 
 
 def _panels(found: Transfer) -> list[dict[str, Any]]:

@@ -79,13 +79,15 @@ def scaling(
 def _panel(axes: Any, rows: Sequence[Row], key: str, expected: Mapping[tuple[int, str, str], float]) -> None:
     import numpy as np
 
-    drawn = False
+    missing = []
     for group, colour in zip(GROUPS, style.COLOURS, strict=False):
         own = [row for row in rows if row["group"] == group]
         x = np.array(sorted({row[key] for row in own}), float)
         runs = [[row["size"] for row in own if row[key] == value] for value in x]
         values = np.array(runs, float)
-        if not values.size or not np.all(np.isfinite(values)) or np.any(values <= 0):
+        if values.size and not (np.all(np.isfinite(values)) and np.all(values > 0)):
+            missing.append(NAMES[group])
+        if not values.size or NAMES[group] in missing:
             continue
         middle, spread = np.mean(np.log(values), axis=1), np.std(np.log(values), axis=1)
         axes.plot(x, np.exp(middle), color=colour, marker="o", label=NAMES[group])
@@ -94,15 +96,18 @@ def _panel(axes: Any, rows: Sequence[Row], key: str, expected: Mapping[tuple[int
         if slope is not None:
             line = np.exp(middle[0]) * (x / x[0]) ** slope
             axes.plot(x, line, color="#666666", ls="--", lw=1, zorder=1, label="expected")
-        drawn = True
-    if drawn:
+    if axes.lines:
         low, high = axes.dataLim.intervaly
-        room = max(1.2, (LEAST * low / high) ** 0.5)
+        room = max(1.2, (LEAST * low / high) ** 0.5, (high / low) ** 0.05)
         axes.set_ylim(low / room, high * room)
         style.log_ticks(axes)
     else:
-        axes.text(0.5, 0.5, "zero or not finite", transform=axes.transAxes, ha="center", va="center", color="#666666")
         axes.set_yticks([])
+    if missing:
+        untrained = {(row["quantity"], row["step"]) for row in rows} == {("drift", 0)}
+        text = "none before training" if untrained else f"zero or not finite: {', '.join(missing)}"
+        place = {"x": 0.02, "y": 0.06, "ha": "left"} if axes.lines else {"x": 0.5, "y": 0.5, "ha": "center"}
+        axes.text(s=text, **place, transform=axes.transAxes, color="#666666", fontsize=9)
 
 
 def layers(rows: Sequence[Row], path: str | Path) -> None:
@@ -118,12 +123,14 @@ def layers(rows: Sequence[Row], path: str | Path) -> None:
     layers([{"quantity": "activities", "layer": n, "size": 1.0} for n in (1, 2, 3)], "sizes.png")
     ```
     """
-    quantities = list(dict.fromkeys(row["quantity"] for row in rows))
+    quantities = [name for name in TITLES if any(row["quantity"] == name for row in rows)]
+    colours = [colour for colour in style.COLOURS if colour != style.COLOURS[6]]  # yellow is too pale for a line
     with style.figure(width=8.0, height=4.2) as (figure, axes):
-        for quantity, colour in zip(quantities, style.cycle(len(quantities)), strict=True):
+        for quantity, colour in zip(quantities, colours, strict=False):
             own = [(row["layer"], row["size"]) for row in rows if row["quantity"] == quantity and row["size"] > 0]
             if own:
-                axes.plot(*zip(*own, strict=True), color=colour, marker="o", label=TITLES[quantity])
+                single = {"markersize": 8} if len(own) == 1 else {}
+                axes.plot(*zip(*own, strict=True), color=colour, marker="o", label=TITLES[quantity], **single)
         style.log_ticks(axes)
         axes.set(xlabel=r"layer $\ell$ (the last is the readout)", ylabel="mean absolute entry")
         if axes.lines:

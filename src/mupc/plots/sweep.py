@@ -54,15 +54,19 @@ def contour(
     contour(cells, "contour.png")
     ```
     """
+    from matplotlib.colors import LogNorm
+    from matplotlib.ticker import MaxNLocator
+
     found = means(cells, (x, y))
     good = {point: mean for point, mean in found.items() if mean is not None}
     with style.figure(width=6.4, height=4.6) as (figure, axes):
         for point, mean in found.items():
             if mean is None:
-                axes.plot(*point, "x", color="#D55E00", markersize=8, markeredgewidth=2, zorder=4)
+                axes.plot(*point, "x", color="#D55E00", markersize=8, markeredgewidth=2, zorder=4, clip_on=False)
         if good:
             colours = _colours(axes, good, _logarithmic(found, 0), _logarithmic(found, 1))
-            figure.colorbar(colours, ax=axes, label=_measured(value, cells), format="%.3g")
+            ticks = None if isinstance(colours.norm, LogNorm) else MaxNLocator(6)  # or they are those of the levels
+            figure.colorbar(colours, ax=axes, label=_measured(value, cells), format="%.3g", ticks=ticks)
             best = min(good, key=lambda point: good[point])
             axes.plot(*best, "*", color="#CC0000", markeredgecolor="white", markersize=18, zorder=5, clip_on=False)
             where = f"best {good[best]:.4g} at {x} {best[0]:.3g}, {y} {best[1]:.3g}"
@@ -131,7 +135,6 @@ def means(cells: Iterable[Cell], names: Sequence[str]) -> dict[Point, Number | N
 def _colours(axes: Any, good: Mapping[Point, Number], log_x: bool, log_y: bool) -> Any:
     """Filled contours through the points; coloured dots alone where points do not span a plane."""
     import numpy as np
-    from matplotlib import ticker
     from matplotlib.colors import LogNorm, Normalize
     from matplotlib.tri import Triangulation
 
@@ -146,8 +149,7 @@ def _colours(axes: Any, good: Mapping[Point, Number], log_x: bool, log_y: bool) 
         return axes.scatter(x, y, c=z, norm=norm, cmap="viridis_r", s=120, zorder=3)
     levels = (np.geomspace if log else np.linspace)(low, high, LEVELS)
     filled = axes.tricontourf(Triangulation(x, y, flat.triangles), z, levels=levels, norm=norm, cmap="viridis_r")
-    axes.scatter(x, y, c="white", edgecolors="black", linewidths=0.5, s=14, zorder=3)
-    filled.locator = ticker.MaxNLocator(6)
+    axes.scatter(x, y, c="white", edgecolors="black", linewidths=0.5, s=14, zorder=3, clip_on=False)
     return filled
 
 

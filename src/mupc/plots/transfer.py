@@ -54,7 +54,8 @@ def plot(panels: Sequence[Mapping[str, Any]], path: str | Path) -> None:
             axis.set_yticks(range(len(rows)), [f"{value:g}" for value in rows])
             axis.set(xlim=(-0.5, len(columns) - 0.5), ylim=(-0.5, len(rows) - 0.5), title=panel["title"])
             crosses = ", × diverged" if np.isnan(losses).sum() > losses.size - len(panel["cells"]) else ""
-            axis.set(xlabel=f"weight learning rate η{crosses}", ylabel="activity learning rate, per sample")
+            blanks = ", blank not tried" if len(panel["cells"]) < losses.size else ""
+            axis.set(xlabel=f"weight learning rate η{crosses}{blanks}", ylabel="activity learning rate, per sample")
             axis.grid(False)
             axis.legend(loc="upper center", bbox_to_anchor=(0.5, -0.24), ncols=2, fontsize=9, handlelength=1.5)
         style.save(figure, path)

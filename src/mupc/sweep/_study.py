@@ -6,8 +6,7 @@ import math
 import os
 import socket
 import threading
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Hashable, Iterator, Sequence
 
 import optuna
 from optuna.distributions import BaseDistribution, CategoricalDistribution, FloatDistribution, IntDistribution
@@ -15,6 +14,7 @@ from optuna.samplers import BaseSampler, RandomSampler, TPESampler
 from optuna.trial import FrozenTrial, TrialState
 
 from ._database import Database
+from ._plan import Plan
 from ._space import Axis, Settings, grid
 
 optuna.logging.set_verbosity(optuna.logging.WARNING)
@@ -30,38 +30,6 @@ STATES = {TrialState.COMPLETE: "complete", TrialState.RUNNING: "running", TrialS
 
 
 @dataclasses.dataclass(frozen=True)
-class Plan:
-    """What a sweep is: the `config` that all cells share, the `axes` that it varies, a `sampler` (None for the full
-    grid) with its number of `trials` and `seed`, and the `objective`, the result that is minimised."""
-
-    config: Settings
-    axes: tuple[Axis, ...]
-    objective: str
-    sampler: str | None = None
-    trials: int = 0
-    seed: int = 0
-
-    def __post_init__(self) -> None:
-        if self.sampler is not None and self.trials < 1:
-            raise ValueError("a sampler needs to know how many cells to draw: add --trials N, 1 or more.")
-
-    @property
-    def size(self) -> int:
-        """The number of cells."""
-        return self.trials if self.sampler else math.prod(len(axis.values) for axis in self.axes)
-
-    def record(self) -> Settings:
-        """The plan as JSON holds it."""
-        return dataclasses.asdict(self) | {"axes": [{**vars(axis), "values": list(axis.values)} for axis in self.axes]}
-
-    @classmethod
-    def restore(cls, record: Mapping[str, Any]) -> "Plan":
-        """The plan of such a record."""
-        axes = tuple(Axis(**{**axis, "values": tuple(axis["values"])}) for axis in record["axes"])
-        return cls(**{**record, "axes": axes})
-
-
-@dataclasses.dataclass(frozen=True)
 class Cell:
     """A cell that this worker has taken: its index, what it sets, and the trial that stands for it."""
 
@@ -74,8 +42,9 @@ class Cell:
 class Sweep:
     """The cells of a plan, kept in a database.
 
-    A cell is open until a trial of it is complete, or has failed with an error of its own. `take` enqueues every open
-    cell that no trial waits or runs for: at the start that is all of them, later those of workers that died or left.
+    A cell is open until a trial of it is complete, or its latest has failed with an error of its own. `take` enqueues
+    every open cell that no trial waits or runs for: at the start that is all of them, later those of workers that died
+    or left.
 
     **Arguments:** the database, the study's name, the plan (None to join a sweep that is there), and the seconds
     between heartbeats, which the sweep keeps.
@@ -84,8 +53,9 @@ class Sweep:
 
     ```python
     from mupc.sweep._database import Database
+    from mupc.sweep._plan import Plan
     from mupc.sweep._space import Axis
-    from mupc.sweep._study import Plan, Sweep
+    from mupc.sweep._study import Sweep
 
     plan = Plan({}, (Axis("x", (1.0, 2.0)),), "loss")
     sweep = Sweep(Database("sqlite:///example.db"), "example", plan)
@@ -112,7 +82,7 @@ class Sweep:
                 raise ValueError(f"{self.name!r} in {database.shown} is no sweep of mupc: {_choice([])}")
             if plan is not None and plan != self.plan:
                 raise ValueError(
-                    f"{database.shown} holds another sweep, {self.name!r} ({_difference(plan, self.plan)}): "
+                    f"{database.shown} holds another sweep, {self.name!r} ({plan.difference(self.plan)}): "
                     "choose another --out, or with --storage another --name."
                 )
             self.heartbeat = int(self._study.user_attrs["heartbeat"])
@@ -151,6 +121,13 @@ class Sweep:
         """Gives a cell back, for another worker or another time."""
         return self._end(cell, {}, None)
 
+    def retry_failed(self) -> None:
+        """Enqueues the cells that failed with an error once more."""
+        with self.database.lock():
+            for index, trials in self._attempts().items():
+                if _failed(trials):
+                    self._add(index, trials[-1].params)
+
     @contextlib.contextmanager
     def beating(self, cells: Sequence[Cell]) -> Iterator[None]:
         """A context in which heartbeats of these cells are recorded."""
@@ -183,21 +160,24 @@ class Sweep:
         unclaimed = []
         for index in range(self.plan.size):
             trials = attempts.get(index, [])
-            if any(trial.state in STATES or "error" in trial.user_attrs for trial in trials):
+            if any(trial.state in STATES for trial in trials) or _failed(trials):
                 continue
             if self._grid is None and not trials:
                 unclaimed.append(index)
                 continue
-            params = self._grid[index] if self._grid is not None else trials[-1].params
-            self._study.add_trial(
-                optuna.create_trial(
-                    state=TrialState.WAITING,
-                    params=params,
-                    distributions=self._distributions,
-                    user_attrs={"config": self.plan.config | params, "cell": index},
-                )
-            )
+            self._add(index, self._grid[index] if self._grid is not None else trials[-1].params)
         return unclaimed
+
+    def _add(self, index: int, params: Settings) -> None:
+        """Makes a trial that waits for a worker."""
+        self._study.add_trial(
+            optuna.create_trial(
+                state=TrialState.WAITING,
+                params=params,
+                distributions=self._distributions,
+                user_attrs={"config": self.plan.config | params, "cell": index},
+            )
+        )
 
     def _attempts(self) -> dict[int, list[FrozenTrial]]:
         """The trials of each cell, in order. A trial without a cell was being drawn when its worker died."""
@@ -263,17 +243,6 @@ def _worker() -> str:
     return f"{socket.gethostname()}:{os.getpid()}"
 
 
-def _difference(wanted: Plan, stored: Plan) -> str:
-    """The first thing that two plans differ in."""
-    ours, theirs = wanted.record(), stored.record()
-    if ours["config"] != theirs["config"]:
-        ours, theirs = ours["config"], theirs["config"]
-    name = next(name for name in {**ours, **theirs} if ours.get(name) != theirs.get(name))
-    if name == "axes":
-        return f"it varies {', '.join(axis.name for axis in stored.axes)} over values of its own"
-    return f"its {name} is {theirs.get(name)!r}"
-
-
 def _distribution(axis: Axis, sampled: bool) -> BaseDistribution:
     """Numbers as numbers, so that Optuna's dashboard and samplers know their order; but a list that a sampler draws
     from as a choice, or it would draw from between."""
@@ -282,6 +251,11 @@ def _distribution(axis: Axis, sampled: bool) -> BaseDistribution:
     low, high = min(axis.span), max(axis.span)
     log = axis.log or (bool(axis.values) and low > 0)
     return IntDistribution(int(low), int(high), log=log) if axis.whole else FloatDistribution(low, high, log=log)
+
+
+def _failed(trials: Sequence[FrozenTrial]) -> bool:
+    """Whether the latest attempt ended with an error of its own."""
+    return bool(trials) and trials[-1].state is TrialState.FAIL and "error" in trials[-1].user_attrs
 
 
 def _record(index: int, trials: Sequence[FrozenTrial]) -> Settings:

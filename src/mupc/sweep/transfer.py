@@ -5,8 +5,8 @@ import functools
 import itertools
 import math
 import time
-from collections.abc import Callable, Iterable, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterable, MutableMapping, Sequence
+from typing import Any
 
 import jax
 import jax.random as jr
@@ -19,95 +19,15 @@ from .._solver import GradientDescent
 from .._train import FitResult
 from .._train_many import Run, fit_many
 from ..data import Dataset
+from ._cells import Cell, Rates, Size, Transfer, Tuning
+from ._memory import check_room
 
 WEIGHT_LRS = (0.5, 0.2, 0.1, 0.05, 0.02, 0.01)
 ACTIVITY_LRS = (0.8, 0.4, 0.2, 0.1, 0.05, 0.02)
 VALIDATION = 0.1
-Rates = tuple[float, float]
 Grid = tuple[tuple[float, ...], ...]
 Progress = Callable[[str, float], None]
-
-
-class Size(NamedTuple):
-    """The size of a network."""
-
-    width: int
-    hidden_layers: int
-
-    def __str__(self) -> str:
-        return f"{self.hidden_layers} hidden layers of {self.width}"
-
-
-@dataclasses.dataclass(frozen=True)
-class Cell:
-    """What a pair of rates led to, mean over the seeds: losses are infinite if one of the runs diverged.
-
-    The training loss is the mean over the last epoch, as in the last record of `mupc.fit`. Accuracies are None for
-    regression.
-    """
-
-    weight_lr: float
-    activity_lr: float
-    train_loss: float
-    validation_loss: float
-    test_loss: float
-    test_accuracy: float | None
-    diverged: int
-
-    @property
-    def rates(self) -> Rates:
-        return self.weight_lr, self.activity_lr
-
-
-@dataclasses.dataclass(frozen=True)
-class Tuning:
-    """The cells of one size of network, the seconds that they took (compiling included), and the floating-point
-    operations of one run."""
-
-    size: Size
-    cells: list[Cell]
-    seconds: float
-    flops_per_run: float
-
-    def best(self, loss: str) -> Cell:
-        """The cell with the least `"validation_loss"` or `"train_loss"`."""
-        return min(self.cells, key=lambda cell: getattr(cell, loss))
-
-
-@dataclasses.dataclass(frozen=True)
-class Transfer:
-    """What `transfer` returns.
-
-    - `small`, `large`: what was run at each size, as `Tuning`. Without `verify` the large one has a single cell.
-    - `chosen`: the cell of the small network with the least validation loss. `used`: the large network's cell with
-      the same rates.
-    - `own`: the large network's best cell in training loss, among those that `verify` tried; None without it.
-    - `regret`: by how much of `own`'s training loss that of `used` is larger; infinite if it diverged, None without
-      `verify`, and NaN if nothing trained.
-    - `at_edge(cell)`: whether rates lie at the edge of the grid, beyond which better ones may be. If `own` does, the
-      true regret may be larger.
-    - `saved`: the share of the work of tuning that the small network saves, in floating-point operations.
-    """
-
-    small: Tuning
-    large: Tuning
-    chosen: Cell
-    used: Cell
-    own: Cell | None
-
-    @property
-    def regret(self) -> float | None:
-        if self.own is None:
-            return None
-        return self.used.train_loss / self.own.train_loss - 1 if math.isfinite(self.own.train_loss) else math.nan
-
-    def at_edge(self, cell: Cell) -> bool:
-        axes = [sorted({other.rates[place] for other in self.small.cells}) for place in (0, 1)]
-        return any(len(axis) > 1 and rate in (axis[0], axis[-1]) for rate, axis in zip(cell.rates, axes, strict=True))
-
-    @property
-    def saved(self) -> float:
-        return 1 - self.small.flops_per_run / self.large.flops_per_run
+Done = MutableMapping[tuple[Size, Rates], Cell]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -120,6 +40,7 @@ class _Study:
     inference_steps: int | None
     options: dict[str, Any]
     training: dict[str, Any]
+    done: Done
 
     def network(self, size: Size, seed: int) -> Network:
         sizes = (self.dataset.in_size, self.dataset.out_size, size.width, size.hidden_layers)
@@ -129,8 +50,18 @@ class _Study:
         """By default as many as hidden layers, which is what the paper takes."""
         return size.hidden_layers if self.inference_steps is None else self.inference_steps
 
+    def cells(self, size: Size, rates: Sequence[Rates], report: Callable[[float], None]) -> list[Cell]:
+        """A cell for each pair of rates: those that are not there yet are trained, side by side."""
+        if missing := [pair for pair in rates if (size, pair) not in self.done]:
+            begin = time.perf_counter()
+            found = self.run(size, missing, report)
+            seconds = (time.perf_counter() - begin) / len(found)
+            for cell in found:
+                self.done[size, cell.rates] = dataclasses.replace(cell, seconds=seconds)
+        return [self.done[size, pair] for pair in rates]
+
     def run(self, size: Size, rates: Sequence[Rates], report: Callable[[float], None]) -> list[Cell]:
-        """A cell for each pair of rates."""
+        """Trains with each pair of rates."""
         networks = [self.network(size, seed) for seed in self.seeds]
         steps = self.steps(size)
         runs = [
@@ -191,6 +122,7 @@ def transfer(
     validation: float = VALIDATION,
     seed: int = 0,
     progress: Progress | None = None,
+    done: Done | None = None,
     **network: Any,
 ) -> Transfer:
     """Tunes both learning rates on a small network and trains a large one with them.
@@ -208,6 +140,8 @@ def transfer(
     - `verify`: also train the large network with neighbouring rates of the grid, and with the neighbours of the best
       of those, until the best has been surrounded: what did transfer cost?
     - `progress`: called with what is being done and the share that is finished.
+    - `done`: a dictionary that takes every cell once it is finished. After an interruption, or to add `verify`, pass it
+      again with the same arguments: what is in it is not trained again.
     - anything else, such as `activation` or `parameterisation`, goes to `mupc.Network`.
 
     **Returns:** a `Transfer` with the attributes `chosen`, `used`, `own`, `regret`, `saved`, `small` and `large`.
@@ -237,27 +171,27 @@ def transfer(
             "schedule": schedule,
             "precision": precision,
         },
+        done={} if done is None else done,
     )
     tell = (lambda stage, share: None) if progress is None else progress
     sizes = _size("small", small), _size("large", large)
-    study.network(sizes[1], 0)  # what it would complain about must not wait for the small one to be tuned
+    for size in sizes:  # mistakes in the large one must not wait for the small one to be tuned
+        check_room(functools.partial(study.network, size, 0))
     tuned = _tune(study, sizes[0], grid, tell)
     chosen = tuned.best("validation_loss")
     if not math.isfinite(chosen.validation_loss):
         raise ValueError(
             f"every run of the small network ({tuned.size}) diverged: try smaller weight_lrs and activity_lrs."
         )
-    begin = time.perf_counter()
     cells = _retune(study, sizes[1], grid, chosen.rates, verify, tell)
-    trained = Tuning(sizes[1], list(cells.values()), time.perf_counter() - begin, study.flops(sizes[1]))
+    trained = Tuning(sizes[1], list(cells.values()), study.flops(sizes[1]))
     return Transfer(tuned, trained, chosen, cells[chosen.rates], trained.best("train_loss") if verify else None)
 
 
 def _tune(study: _Study, size: Size, grid: Grid, tell: Progress) -> Tuning:
-    begin = time.perf_counter()
     pairs = [(eta, lr) for eta, lr in itertools.product(*grid)]
-    cells = study.run(size, pairs, functools.partial(tell, f"tuning {size}"))
-    return Tuning(size, cells, time.perf_counter() - begin, study.flops(size))
+    cells = study.cells(size, pairs, functools.partial(tell, f"tuning {size}"))
+    return Tuning(size, cells, study.flops(size))
 
 
 def _retune(study: _Study, size: Size, grid: Grid, rates: Rates, verify: bool, tell: Progress) -> dict[Rates, Cell]:
@@ -265,7 +199,7 @@ def _retune(study: _Study, size: Size, grid: Grid, rates: Rates, verify: bool, t
     cells: dict[Rates, Cell] = {}
     centre, stage = rates, f"training {size}"
     while wanted := [pair for pair in (_around(centre, grid) if verify else [centre]) if pair not in cells]:
-        found = study.run(size, wanted, functools.partial(tell, stage))
+        found = study.cells(size, wanted, functools.partial(tell, stage))
         cells |= {cell.rates: cell for cell in found}
         best = min(cells.values(), key=lambda cell: cell.train_loss)
         if not math.isfinite(best.train_loss):
