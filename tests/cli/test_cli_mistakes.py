@@ -1,6 +1,7 @@
 """Every mistake ends in one helpful line and a non-zero exit code, and leaves no folder behind."""
 
 import json
+import os
 import subprocess
 import sys
 
@@ -123,3 +124,15 @@ sys.exit(str(heavy) if heavy else code)
 def test_the_console_script_and_the_module_are_the_same():
     done = subprocess.run([sys.executable, "-m", "mupc.cli", "trian"], capture_output=True, text=True, check=False)
     assert done.returncode == cli.USAGE_ERROR and "mupc train" in done.stderr
+
+
+def test_compiled_programs_are_kept_in_the_cache(monkeypatch, tmp_path, mupc):
+    monkeypatch.setenv("MUPC_CACHE", str(tmp_path))
+    for name in ("JAX_COMPILATION_CACHE_DIR", "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"):
+        monkeypatch.setenv(name, "")  # so that it is put back afterwards
+        monkeypatch.delenv(name)
+    mupc("data", "list")
+    assert os.environ["JAX_COMPILATION_CACHE_DIR"] == str(tmp_path / "compiled")
+    monkeypatch.setenv("JAX_COMPILATION_CACHE_DIR", "mine")
+    mupc("data", "list")
+    assert os.environ["JAX_COMPILATION_CACHE_DIR"] == "mine"
