@@ -45,12 +45,16 @@ class Precision:
     def contract(self, spec: str, a: Float[Array, "..."], b: Float[Array, "..."]) -> Float[Array, "..."]:
         """`einsum(spec, a, b)` under this policy."""
         return jnp.einsum(
-            spec,
-            a.astype(self.operand),
-            b.astype(self.operand),
-            precision=self.algorithm,
-            preferred_element_type=self.dtype,
+            spec, self._rounded(a), self._rounded(b), precision=self.algorithm, preferred_element_type=self.dtype
         )
+
+    def _rounded(self, values: Float[Array, "..."]) -> Float[Array, "..."]:
+        """Rounded as operands are. XLA's products on a CPU do not know every pair of formats: there the rounded values
+        go in as numbers of the storage format, which gives the same products."""
+        if jax.default_backend() != "cpu" or self.operand == self.dtype:
+            return values.astype(self.operand)
+        info = jnp.finfo(self.operand)
+        return lax.reduce_precision(values.astype(self.dtype), info.nexp, info.nmant)
 
 
 def _cast(tree: PyTree, dtype: DTypeLike) -> PyTree:
