@@ -22,7 +22,7 @@ test-postgres: setup
 	MUPC_TEST_POSTGRES=1 $(BIN)/python -m pytest tests/postgres -s
 
 zoo: setup
-	$(BIN)/python -m pytest -n auto --dist worksteal --zoo tests/test_zoo.py tests/test_solvers.py tests/test_fast_paths.py
+	$(BIN)/python -m pytest -n auto --dist worksteal --zoo
 
 check: setup
 	$(BIN)/ruff check .

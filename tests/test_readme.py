@@ -57,6 +57,7 @@ def commands():
 SMALLER = {
     "train": ["--epochs", "0.2", "--width", "16"],
     "sweep": ["--width", "8", "--hidden-layers", "3"],
+    "bench": ["--repeats", "2"],
 }
 
 
