@@ -1,6 +1,7 @@
 """The fast paths of gradient descent against the plain loop: the GPU's kernels, interpreted, and the CPU's blocks."""
 
 import dataclasses
+from types import SimpleNamespace
 
 import equinox as eqx
 import jax
@@ -131,6 +132,8 @@ def test_where_they_are_used(monkeypatch):
         mupc.ErrorSpace(),
     ):
         assert other.all_steps(posed(), [(3, 4)]) is None
+    for capability, old in (("7.5", True), ("8.0", False), ("9.0", False), ("10.3", False), ("gfx90a", False)):
+        assert _fused._too_old(SimpleNamespace(compute_capability=capability)) is old
     monkeypatch.setenv("MUPC_KERNELS", "0")
     assert solver.all_steps(posed(), [(3, 4)]) is None
     monkeypatch.undo()

@@ -88,7 +88,7 @@ class _Data(NamedTuple):
 def available(problem: Problem) -> bool:
     """Whether the kernels are there for this problem: on a GPU, dense layers with bf16 products and an activation of
     our own, a squared error of a few outputs, no skip over more than one layer, started at the forward pass."""
-    if jax.default_backend() != "gpu" or os.environ.get(SWITCH) == "0":
+    if jax.default_backend() != "gpu" or os.environ.get(SWITCH) == "0" or _too_old(jax.devices()[0]):
         return False
     maps = (problem.hidden, problem.readout)
     known = all(isinstance(m, DenseMap) and m.precision.name == "bf16" for m in maps) and (
@@ -96,6 +96,12 @@ def available(problem: Problem) -> bool:
     )
     plain = problem.spreads_from_the_top and problem.energy.loss == "mse" and problem.skip <= 1
     return known and plain and len(problem.y) <= OUTPUTS
+
+
+def _too_old(device: Any) -> bool:
+    """Matrix units of NVIDIA GPUs before compute capability 8.0 know no bf16."""
+    capability = str(getattr(device, "compute_capability", ""))
+    return capability.replace(".", "", 1).isdigit() and float(capability) < 8
 
 
 def descend(problem: Problem, lr: Real, steps: int, interpret: bool = False) -> Increments:
