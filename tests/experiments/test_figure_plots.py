@@ -59,6 +59,9 @@ def numbers(cell, diverged):
         "energy": [None, *[0.25] * (end - 1)],
         "learning_layers": [cell.depth + 1] * end,
     }
+    if cell.family == "training-conditioning":
+        kappas = [10.0 * cell.depth * 2**n for n in range(end - 1)]
+        history |= {"condition_number": [*kappas, None], "largest": [5.0] * end, "smallest": [0.1] * end}
     found = {"validation_accuracy": 0.5, "validation_loss": 0.1, "test_accuracy": 0.9, "diverged": diverged}
     found["seconds_per_step"] = 0.01
     return found if cell.validation else {**found, "history": history}

@@ -2,64 +2,31 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import functools
 import itertools
 import math
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from ._figure import Cell, Config, Context, Finished, Row
+from ._methods import DECAYS as DECAYS
+from ._methods import ERROR_SPACE as ERROR_SPACE
+from ._methods import METHODS, Method
 
 if TYPE_CHECKING:
     from .._network import Network
     from .._solver import AbstractSolver
+    from .._train import FitResult
+    from .._train_many import Run
     from ..data import Dataset
 
 PAPER_BATCH = 64
 """The paper's β acts on the mean over 64 samples, a solver's `lr` on one sample: lr = β / 64."""
-
-
-@dataclasses.dataclass(frozen=True)
-class Method:
-    """How a network is built and trained. Inference is by gradient descent with `steps` steps (None: as many as
-    hidden layers), in error space with `cg_steps` conjugate-gradient steps, or `exact` (linear networks only)."""
-
-    label: str
-    parameterisation: str = "mupc"
-    init: str | None = None
-    algorithm: str = "pc"
-    steps: int | None = None
-    cg_steps: int | None = None
-    exact: bool = False
-    output_precision: float = 1.0
-    activity_decay: float = 0.0
-    skip: int = 1
-
-
-ERROR_SPACE = {f"error-space-{precision:g}": precision for precision in (1.0, 0.1, 0.03, 0.01)}
-"""Methods that infer in error space, and their output precisions λ."""
-
-DECAYS = {f"sp-decay-{decay:g}": decay for decay in (0.0, 0.001, 0.01, 0.1, 1.0)}
-"""Methods of standard networks without skips, inferred exactly, and their activity decay α."""
-
-METHODS = {
-    "mupc": Method("μPC"),
-    "bp": Method("BP with Depth-μP", algorithm="bp"),
-    "sp": Method("SP", "sp", "kaiming-uniform"),
-    "sp-exact": Method("SP, exact inference", "sp", "kaiming-uniform", exact=True),
-    "mupc-exact": Method("μPC, exact inference", exact=True),
-    "mupc-one-step": Method("μPC, one inference step", steps=1),
-    **{
-        name: Method(f"error space, λ = {precision:g}", cg_steps=2, output_precision=precision)
-        for name, precision in ERROR_SPACE.items()
-    },
-    **{
-        name: Method(f"α = {decay:g}", "sp", "kaiming-uniform", exact=True, activity_decay=decay, skip=0)
-        for name, decay in DECAYS.items()
-    },
-}
+GROUPED = 128
+"""The greatest width at which tuning runs are worth training side by side."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -98,6 +65,7 @@ class Thresholds:
     best: float | None = None
     wider: float | None = None
     one_step: bool | None = None
+    orthogonal: bool | None = None
     solvers: bool | None = None
 
 
@@ -147,6 +115,13 @@ class TrainingCell(Cell):
         kind = "tune" if self.validation else f"seed {self.seed}"
         name = f"{self.method} {self.activation} N={self.width} H={self.depth} η={self.eta:g}{beta}"
         return f"{name} {self.data} {self.epochs:g} epochs, {kind}"
+
+    @property
+    def group(self) -> object:
+        """Tuning runs of one narrow network go together; a wide one fills a GPU by itself, and stops if it diverges.
+        An optimiser of optax takes its rate into the program, which then serves no other."""
+        together = self.validation and self.width <= GROUPED and not METHODS[self.method].adam
+        return dataclasses.replace(self, eta=0.0, beta=0.0) if together else self
 
 
 def cells(config: TrainingConfig, finished: Finished) -> list[Cell]:
@@ -222,32 +197,70 @@ def choose(tuning: list[TrainingCell], finished: Finished) -> tuple[float, float
 HISTORY = ("step", "epoch", "test_accuracy", "test_loss", "train_loss", "energy", "learning_layers")
 
 
-def run_cell(cell: TrainingCell, context: Context) -> Row:
-    """Trains one network. Accuracies and losses at the end are those of the last network that was finite."""
+Metrics = Mapping[str, "Callable[[Network], Any]"]
+
+
+def run_cell(cell: TrainingCell, context: Context, metrics: Metrics | None = None) -> Row:
+    """Trains one network. Accuracies and losses at the end are those of the last network that was finite; what the
+    metrics find at each evaluation is in the history."""
+    from .._train import fit
+
+    with _prepared([cell], context) as (dataset, (run,), options):
+        result = fit(
+            run.network,
+            dataset,
+            run.solver,
+            weight_lr=run.weight_lr,
+            seed=run.seed,
+            energy=run.energy,
+            metrics=metrics,
+            **options,
+        )
+    return _found(cell, dataset, result, tuple(metrics or ()))
+
+
+def run_group(cells: Sequence[TrainingCell], context: Context) -> list[Row]:
+    """Trains the networks of one group as one program."""
+    from .._train_many import fit_many
+
+    if len(cells) == 1:
+        return [run_cell(cell, context) for cell in cells]
+    with _prepared(cells, context) as (dataset, runs, options):
+        results = fit_many(runs, dataset, **options)
+    return [_found(cell, dataset, result) for cell, result in zip(cells, results, strict=True)]
+
+
+@contextlib.contextmanager
+def _prepared(cells: Sequence[TrainingCell], context: Context) -> Iterator[tuple[Dataset, list[Run], dict[str, Any]]]:
+    """The data set, the runs, and what they have in common, in the precision they ask for."""
     import jax
 
     from .._energy import Energy
-    from .._train import fit
+    from .._train_many import Run
 
-    dataset = load(cell.data, context.data_dir, cell.verify, cell.validation)
-    method = METHODS[cell.method]
-    with jax.enable_x64(cell.precision == "float64"), warnings.catch_warnings():
+    first = cells[0]
+    method = METHODS[first.method]
+    dataset = load(first.data, context.data_dir, first.verify, first.validation)
+    energy = Energy(output_precision=method.output_precision, activity_decay=method.activity_decay)
+    options = {
+        "method": method.algorithm,
+        "epochs": first.epochs,
+        "batch_size": PAPER_BATCH,
+        "evaluate_every": first.evaluate_every,
+        "augment": first.augment,
+        "precision": first.precision,
+    }
+    with jax.enable_x64(first.precision == "float64"), warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)  # of divergence, which the result records
-        network = build(method, dataset, cell.activation, cell.width, cell.depth, cell.seed)
-        result = fit(
-            network,
-            dataset,
-            _solver(method, cell),
-            method=method.algorithm,
-            energy=Energy(output_precision=method.output_precision, activity_decay=method.activity_decay),
-            epochs=cell.epochs,
-            weight_lr=cell.eta,
-            seed=cell.seed,
-            batch_size=PAPER_BATCH,
-            evaluate_every=cell.evaluate_every,
-            augment=cell.augment,
-            precision=cell.precision,
-        )
+        networks = {
+            seed: build(method, dataset, first.activation, first.width, first.depth, seed)
+            for seed in {cell.seed for cell in cells}
+        }
+        runs = [Run(networks[cell.seed], _solver(method, cell), cell.eta, cell.seed, energy) for cell in cells]
+        yield dataset, runs, options
+
+
+def _found(cell: TrainingCell, dataset: Dataset, result: FitResult, metrics: tuple[str, ...] = ()) -> Row:
     last = result.last
     finite = [float(loss) for loss in result.losses if math.isfinite(loss)]
     found: dict[str, Any] = {
@@ -264,12 +277,12 @@ def run_cell(cell: TrainingCell, context: Context) -> Row:
     }
     if not cell.validation:
         kept = [record for record in result.history if not record["diverged"]]
-        found["history"] = {name: [record.get(name) for record in kept] for name in HISTORY}
+        found["history"] = {name: [record.get(name) for record in kept] for name in (*HISTORY, *metrics)}
     return found
 
 
 def _solver(method: Method, cell: TrainingCell) -> AbstractSolver | None:
-    from .._solver import ErrorSpace, ExactLinear, GradientDescent
+    from .._solver import ErrorSpace, ExactLinear, GradientDescent, Optax
 
     if method.algorithm != "pc":
         return None
@@ -277,7 +290,12 @@ def _solver(method: Method, cell: TrainingCell) -> AbstractSolver | None:
         return ExactLinear()
     if method.cg_steps is not None:
         return ErrorSpace(cg_steps=method.cg_steps)
-    return GradientDescent(lr=cell.beta / PAPER_BATCH, steps=cell.depth if method.steps is None else method.steps)
+    steps = cell.depth if method.steps is None else method.steps
+    if method.adam:  # does not depend on the scale of the gradient, so that β is its rate
+        import optax
+
+        return Optax(optax.adam(cell.beta), steps)
+    return GradientDescent(lr=cell.beta / PAPER_BATCH, steps=steps)
 
 
 def build(method: Method, dataset: Dataset, activation: str, width: int, depth: int, seed: int) -> Network:

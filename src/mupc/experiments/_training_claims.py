@@ -9,7 +9,8 @@ from collections.abc import Callable
 from typing import Any
 
 from ._figure import Claim, MissingCellsError, Table, judge, select
-from ._training import ERROR_SPACE, METHODS, TrainingConfig
+from ._methods import ERROR_SPACE, METHODS
+from ._training import TrainingConfig
 
 
 @dataclasses.dataclass(frozen=True)
@@ -180,6 +181,17 @@ def _one_step(runs: Runs, activation: str, _: bool) -> Claim:
     return judge(f"one step is worse, the more so the deeper, {activation}", "gap > 0 and growing with H", measure)
 
 
+def _orthogonal(runs: Runs, activation: str, _: bool) -> Claim:
+    """Against the best evaluation of orthogonal networks, as for SP."""
+    depth = runs.deepest
+
+    def measure() -> tuple[bool, str]:
+        mupc, other = runs.final("mupc", activation, depth), runs.best("orthogonal", activation, depth)
+        return other < mupc, f"μPC {mupc:.2f} %, best orthogonal {other:.2f} %"
+
+    return judge(f"orthogonal weights fall behind at H={depth}, {activation}", "best accuracy below μPC's", measure)
+
+
 NEAR_BP, COST = 0.5, 3.0
 
 
@@ -233,6 +245,7 @@ _CLAIMS: dict[str, Callable[[Runs, str, Any], Claim | list[Claim]]] = {
     "behind_bp": _behind_bp,
     "wider": _wider,
     "one_step": _one_step,
+    "orthogonal": _orthogonal,
     "solvers": _solvers,
 }
 """A claim, or several, for each field of `Thresholds`."""

@@ -19,15 +19,16 @@ _MUPC = Rates("mupc", eta=(0.1,), beta=(0.5,))
 _MUPC_TUNED = Rates("mupc", eta=ETA, beta=(10.0, 5.0, 1.0, 0.5, 0.1), tune_depth=TUNE_DEPTH)
 _BP = Rates("bp", eta=BP_ETA, tune_depth=TUNE_DEPTH)
 FASHION_ETA, FASHION_BETA = 0.1, 1.0
-_SP = Rates("sp", eta=(0.1, 0.01), beta=(100.0, 10.0, 1.0, 0.1, 0.01))
+SP_GRID = ((0.1, 0.01), (100.0, 10.0, 1.0, 0.1, 0.01))
+_SP = Rates("sp", *SP_GRID)
 
-_COMMON = (
+COMMON = (
     "Batch 64, Adam, plain gradient descent on the activities, as many steps as hidden layers, one-hot targets.",
     "The paper's β acts on a batch mean of 64 samples: the solver's lr is β/64.",
     "The authors' script runs in float64 with its tolerance break commented out; here the precision is the one "
     "recorded, and inference has no tolerance either.",
 )
-_FIXED = (
+FIXED = (
     "μPC: η=0.1 and β=0.5 for every size and activation, settled before these runs; the transfer figure that selects "
     "them (fig5) has not been run yet."
 )
@@ -45,7 +46,7 @@ _TUNED_SP = (
     f"SP: η and β tuned at every depth {HELD_OUT}; of the paper's grid the powers of ten, η from 0.1 and β from 100. "
     "A run that diverges stops and counts with its last finite network."
 )
-_QUICK = "A small check on scikit-learn's digits with rates and thresholds of its own: not a reproduction."
+QUICK = "A small check on scikit-learn's digits with rates and thresholds of its own: not a reproduction."
 
 QUICK_MUPC = Rates("mupc", eta=(0.05,), beta=(16.0,))
 _QUICK_BP = Rates("bp", eta=(0.05,))
@@ -54,13 +55,13 @@ _QUICK_SP = Rates("sp", eta=(0.01,), beta=(16.0,))
 
 def paper_config(data: str, *protocol: str, **settings: object) -> TrainingConfig:
     """A paper preset: bfloat16 products, and what all of them have in common."""
-    return TrainingConfig(data=data, precision="bf16", protocol=(*protocol, *_COMMON), **settings)  # type: ignore[arg-type]
+    return TrainingConfig(data=data, precision="bf16", protocol=(*protocol, *COMMON), **settings)  # type: ignore[arg-type]
 
 
 def quick_config(*protocol: str, **settings: object) -> TrainingConfig:
     """A quick preset: small networks on digits."""
     shared = {"data": "digits", "widths": (32,), "evaluate_every": 22, "epochs": 3.0, "seeds": 2}
-    return TrainingConfig(protocol=(_QUICK, *protocol, *_COMMON[:2]), **{**shared, **settings})  # type: ignore[arg-type]
+    return TrainingConfig(protocol=(QUICK, *protocol, *COMMON[:2]), **{**shared, **settings})  # type: ignore[arg-type]
 
 
 def training_figure(
@@ -83,7 +84,7 @@ _ALL = [
         "over_depth",
         paper_config(
             "mnist",
-            _FIXED,
+            FIXED,
             _TUNED_BP,
             _TUNED_SP,
             rates=(_MUPC, _BP, _SP),
@@ -103,7 +104,7 @@ _ALL = [
         "over_depth",
         paper_config(
             "mnist",
-            _FIXED,
+            FIXED,
             _TUNED_BP,
             _TUNED_SP,
             activations=("relu", "tanh", "linear"),
@@ -125,7 +126,7 @@ _ALL = [
         "over_epochs",
         paper_config(
             "mnist",
-            _FIXED,
+            FIXED,
             _TUNED_BP,
             depths=(128,),
             epochs=5.0,
@@ -196,38 +197,13 @@ _ALL = [
         "over_width",
         paper_config(
             "mnist",
-            _FIXED,
+            FIXED,
             depths=(8,),
             widths=(64, 128, 256, 512, 1024),
             rates=(_MUPC,),
             thresholds=Thresholds(wider=1.0),
         ),
         quick_config(depths=(4,), widths=(16, 32, 64), seeds=3, rates=(QUICK_MUPC,), thresholds=Thresholds(wider=1.0)),
-    ),
-    *(
-        training_figure(
-            f"mupc-one-step-{name}",
-            f"One inference step, {label}",
-            "ReLU residual networks of 8 to 128 hidden layers trained with μPC for one epoch, with as many inference "
-            "steps as layers and with a single one.",
-            "one_step",
-            paper_config(
-                data,
-                rates_from,
-                "One step uses the rates of T = H. κ over training is not part of this result.",
-                rates=(Rates("mupc", (eta,), (beta,)), Rates("mupc-one-step", (eta,), (beta,))),
-                thresholds=Thresholds(one_step=True),
-            ),
-            quick_config(
-                depths=(4, 16),
-                rates=(QUICK_MUPC, Rates("mupc-one-step", QUICK_MUPC.eta, QUICK_MUPC.beta)),
-                thresholds=Thresholds(one_step=True),
-            ),
-        )
-        for name, label, data, eta, beta, rates_from in (
-            ("mnist", "MNIST", "mnist", 0.1, 0.5, _FIXED),
-            ("fashion", "Fashion-MNIST", "fashion-mnist", FASHION_ETA, FASHION_BETA, TUNED_FASHION),
-        )
     ),
 ]
 

@@ -112,28 +112,24 @@ def solvers(record: Record, path: Path, labels: Mapping[str, str]) -> None:
         style.save(figure, path)
 
 
-def one_step(record: Record, path: Path, labels: Mapping[str, str]) -> None:
-    """The accuracy at the end over depth, for each method."""
+def finals_over_depth(panel: Any, record: Record, config: Record, labels: Mapping[str, str]) -> None:
+    """The accuracy at the end of the runs of a config over depth, for each method."""
     import numpy as np
 
-    depths = record["config"]["depths"]
-    with style.panels(1, 1) as (figure, axes):
-        panel = axes[0, 0]
-        for method, colour in zip(_methods(record), style.COLOURS, strict=False):
-            found = {depth: _runs(record, method=method, depth=depth) for depth in depths}
-            finals = {depth: 100 * np.array([run["test_accuracy"] for run in runs]) for depth, runs in found.items()}
-            shown = {depth: values for depth, values in finals.items() if len(values)}
-            spreads = [values.std(ddof=1) if len(values) > 1 else 0.0 for values in shown.values()]
-            means = [values.mean() for values in shown.values()]
-            panel.errorbar(list(shown), means, yerr=spreads, fmt="o-", color=colour, capsize=3, label=labels[method])
-        panel.set_xscale("log", base=2)
-        panel.set_xticks(depths, [str(depth) for depth in depths])
-        panel.set_xlabel("hidden layers H")
-        panel.set_ylabel("final test accuracy (%)")
-        panel.set_title(f"{record['config']['data']}, N = {record['config']['widths'][0]}")
-        panel.legend(loc="best")
-        style.label_preset(figure, record["preset"])
-        style.save(figure, path)
+    depths, width = config["depths"], config["widths"][0]
+    for method, colour in zip(_methods({"config": config}), style.COLOURS, strict=False):
+        found = {depth: _runs(record, method=method, depth=depth, width=width) for depth in depths}
+        finals = {depth: 100 * np.array([run["test_accuracy"] for run in runs]) for depth, runs in found.items()}
+        shown = {depth: values for depth, values in finals.items() if len(values)}
+        spreads = [values.std(ddof=1) if len(values) > 1 else 0.0 for values in shown.values()]
+        means = [values.mean() for values in shown.values()]
+        panel.errorbar(list(shown), means, yerr=spreads, fmt="o-", color=colour, capsize=3, label=labels[method])
+    panel.set_xscale("log", base=2)
+    panel.set_xticks(depths, [str(depth) for depth in depths])
+    panel.set_xlabel("hidden layers H")
+    panel.set_ylabel("final test accuracy (%)")
+    panel.set_title(f"{config['data']}, N = {width}")
+    panel.legend(loc="best")
 
 
 def _until(run: Record, epoch: float) -> Record:
@@ -146,7 +142,6 @@ KINDS = {
     "over_depth": over_depth,
     "over_epochs": over_epochs,
     "over_width": over_width,
-    "one_step": one_step,
     "solvers": solvers,
 }
 
@@ -162,6 +157,7 @@ def _runs(record: Record, **wanted: object) -> list[Record]:
 
 
 def _curve(panel: Any, runs: list[Record], axis: str, **options: Any) -> None:
+    """Test accuracy over training, with a cross where a run diverged."""
     if not runs:
         return
     shortest = min(runs, key=lambda run: len(run["history"]["step"]))
@@ -179,6 +175,7 @@ def _legend(panel: Any) -> None:
 
 
 def _accuracy_axis(panel: Any, labelled: bool) -> None:
+    """An axis of accuracies in per cent."""
     panel.set_ylim(0, 101)
     if labelled:
         panel.set_ylabel("test accuracy (%)")

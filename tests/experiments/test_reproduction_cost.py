@@ -1,0 +1,55 @@
+"""The cost of figures: the formula by hand, and the page."""
+
+import dataclasses
+from pathlib import Path
+
+import pytest
+
+from mupc import experiments
+from mupc.experiments import cost
+from mupc.experiments._results import read_all
+
+ROOT = Path(__file__).parents[2]
+
+
+def cell(slug, **wanted):
+    cells = cost.every_cell(experiments.find(slug).load())
+    return next(c for c in cells if all(getattr(c, name) == value for name, value in wanted.items()))
+
+
+def test_times_between_the_measured_ones_lie_on_a_power_law():
+    points = {8: 1.0, 32: 4.0, 128: 64.0}
+    assert [cost.interpolate(points, h) for h in (8, 16, 32, 64, 128)] == pytest.approx([1, 2, 4, 16, 64])
+    assert cost.interpolate(points, 256) == pytest.approx(256)
+    assert cost.interpolate(points, 4) == pytest.approx(0.5)
+
+
+def test_an_update_takes_what_was_measured_and_more_for_more_steps():
+    deep = cell("fig1", method="mupc", depth=128)
+    assert cost.update(deep) == pytest.approx(7.1e-3)
+    assert cost.update(dataclasses.replace(deep, method="bp")) == pytest.approx(1.5e-3)
+    one = cost.update(dataclasses.replace(deep, method="mupc-one-step"))
+    assert one == pytest.approx(1.5e-3 + (7.1e-3 - 1.5e-3) / 128)
+    assert cost.seconds(deep) == pytest.approx(1 + 937 * 7.1e-3)
+
+
+def test_condition_numbers_count():
+    run = cell("fig3", depth=8, validation=0.0)
+    assert cost.seconds(run) == pytest.approx(1 + 937 * (0.15e-3 + 500 * 0.1e-3 / 8) + 11 * 0.5)
+
+
+def test_figures_that_train_nothing_have_no_prediction():
+    assert cost.predicted(cost.every_cell(experiments.find("fig2").load())) is None
+
+
+def test_tuned_runs_are_counted():
+    """40 tuning runs fewer or more would show: three methods, five depths, three seeds; 9 rates of BP, 10 × 5 of SP."""
+    assert len(cost.every_cell(experiments.find("fig1").load())) == 45 + 9 + 50
+
+
+def test_the_page_names_every_figure_and_is_up_to_date_in_what_it_predicts():
+    page = (ROOT / "docs" / "reproduction-cost.md").read_text(encoding="utf-8")
+    made = cost.table(read_all(ROOT / "results"))
+    figures = [[line.split("|")[1:4] for line in text.splitlines() if line.startswith("| `")] for text in (page, made)]
+    assert len(figures[0]) == 42
+    assert figures[0] == figures[1], "run python -m mupc.experiments.cost results docs/reproduction-cost.md"
