@@ -1,7 +1,9 @@
 """Networks in files: one safetensors file each, the arrays in it and the architecture as JSON in its metadata."""
 
+import contextlib
 import json
 import os
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -52,11 +54,21 @@ def save(path: StrPath, network: Any) -> None:
     mupc.save("network.safetensors", network)
     ```
     """
+    write(path, network, {})
+
+
+def write(path: StrPath, network: Any, notes: Mapping[str, str]) -> None:
+    """`save` with more texts in the metadata, which `load` passes over."""
     check_network(network)
     target = Path(path)
     if target.is_dir():
         raise ValueError(f"{path} is a folder: name a file in it, such as {target / 'network.safetensors'}.")
-    content = to_bytes(_arrays(network), {KEY: json.dumps({"version": VERSION, **_describe(network)})})
+    about = {KEY: json.dumps({"version": VERSION, **_describe(network)})}
+    write_whole(target, to_bytes(_arrays(network), {**notes, **about}))
+
+
+def write_whole(target: Path, content: bytes) -> None:
+    """Writes a file, whole or not at all, with its folder if need be."""
     target.parent.mkdir(parents=True, exist_ok=True)
     scratch = target.with_name(f".{target.name}.part")
     try:
@@ -80,20 +92,33 @@ def load(path: StrPath) -> Network:
     mupc.load("network.safetensors").hidden.weight.shape       # (3, 16, 16)
     ```
     """
+    with _opened(path) as file:
+        expected = _skeleton(path, file.metadata() or {})
+        _check_arrays(path, file, _named(expected))
+        arrays = [file.get_tensor(name) for name in _named(expected)]
+    if any(array.dtype == np.float64 for array in arrays):
+        _precision.resolve("float64", ())  # raises where JAX would round them
+    return jax.tree.unflatten(jax.tree.structure(expected), [jnp.asarray(array) for array in arrays])
+
+
+def notes(path: StrPath) -> dict[str, str]:
+    """The texts that `write` put beside the architecture."""
+    with _opened(path) as file:
+        return {key: text for key, text in (file.metadata() or {}).items() if key != KEY}
+
+
+@contextlib.contextmanager
+def _opened(path: StrPath) -> Iterator[Any]:
     if not Path(path).is_file():
         raise ValueError(f"there is no file {path}: give one that mupc.save or `mupc train` wrote.")
     try:
         with safe_open(os.fspath(path), framework="numpy") as file:
-            expected = _skeleton(path, file.metadata() or {})
-            _check_arrays(path, file, _named(expected))
-            arrays = [file.get_tensor(name) for name in _named(expected)]
+            yield file
     except SafetensorError as error:
+        reason = " ".join(str(error).split())
         raise ValueError(
-            f"{path} cannot be read as a safetensors file ({error}): it is damaged, or something else. Save it again."
+            f"{path} cannot be read as a safetensors file ({reason}): it is damaged, or something else. Save it again."
         ) from None
-    if any(array.dtype == np.float64 for array in arrays):
-        _precision.resolve("float64", ())  # raises where JAX would round them
-    return jax.tree.unflatten(jax.tree.structure(expected), [jnp.asarray(array) for array in arrays])
 
 
 def _named(network: Network) -> dict[str, Any]:
@@ -146,7 +171,7 @@ def _skeleton(path: StrPath, metadata: dict[str, str]) -> Network:
         raise ValueError(f"{path} holds no mupc network: give a file that mupc.save or `mupc train` wrote.")
     try:
         about = json.loads(metadata[KEY], parse_constant=_refuse)
-    except ValueError:
+    except (ValueError, RecursionError):  # no JSON, or brackets without end
         about = None
     version = about.pop("version", None) if isinstance(about, dict) else None
     if isinstance(version, int) and version > VERSION:

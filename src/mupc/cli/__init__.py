@@ -8,6 +8,8 @@ from collections.abc import Sequence
 
 COMMANDS = {
     "train": "train a network and write a run folder",
+    "export": "write the trained network of a run to one file, with all that prediction needs",
+    "predict": "classify new samples with a trained network",
     "sweep": "train over a grid of settings, or let a sampler choose, with any number of workers",
     "check": "check that sizes do not change with width and depth",
     "transfer": "tune on a small network, train a large one",

@@ -50,6 +50,7 @@ class Entry:
     test: int
     classes: int
     normalisation: Normalisation
+    class_names: tuple[str, ...] = tuple("0123456789")
     folder: str = ""
     downloads: tuple[Download, ...] = ()
     parse: Callable[[Sequence[Contents], tuple[int, ...], int], tuple[Split, Split]] = parse_idx
@@ -172,6 +173,18 @@ CATALOGUE: dict[str, Entry] = {
             test=10_000,
             classes=10,
             normalisation=CENTRED,
+            class_names=(
+                "T-shirt/top",
+                "trouser",
+                "pullover",
+                "dress",
+                "coat",
+                "sandal",
+                "shirt",
+                "sneaker",
+                "bag",
+                "ankle boot",
+            ),
             folder="fashion-mnist",
             downloads=_FASHION_DOWNLOADS,
         ),
@@ -182,6 +195,18 @@ CATALOGUE: dict[str, Entry] = {
             test=10_000,
             classes=10,
             normalisation=CENTRED,
+            class_names=(
+                "airplane",
+                "automobile",
+                "bird",
+                "cat",
+                "deer",
+                "dog",
+                "frog",
+                "horse",
+                "ship",
+                "truck",
+            ),
             folder="cifar-10-batches-bin",
             downloads=(_CIFAR_DOWNLOAD,),
             parse=parse_cifar,

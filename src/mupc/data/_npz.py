@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import tokenize
+import warnings
 import zipfile
 import zlib
 from pathlib import Path
@@ -16,6 +17,7 @@ from ._dataset import DataError, Dataset, Normalisation, Split
 
 _KEYS = ("x_train", "y_train", "x_test", "y_test")
 _MOST_BYTES = 64 * 2**30  # of one array, uncompressed: beyond any memory this library is used with
+_MOST_COMPRESSED = 1032  # the best that deflate can do: what claims to hold more lies
 _CHANNELS = (1, 3, 4)
 _HEADERS = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
 
@@ -27,7 +29,7 @@ def load_npz(name: str, classes: int | None = None) -> Dataset:
     regression. uint8 inputs are taken for pixels and go to [-1, 1]; others are standardised, feature by
     feature, with the mean and standard deviation of the training split.
     """
-    arrays = _read_arrays(name)
+    arrays = _read_arrays(name, _KEYS)
     shape = _check_inputs(name, arrays)
     inputs = {key: _as_raw(name, key, arrays[key]) for key in ("x_train", "x_test")}
     if classes is not None and classes < 2:
@@ -47,23 +49,37 @@ def load_npz(name: str, classes: int | None = None) -> Dataset:
     )
 
 
+def read_samples(name: str) -> tuple[np.ndarray, np.ndarray | None]:
+    """The samples `x` of a `.npz` file as they are stored, one row each, and the targets `y` if it has them: labels of
+    shape (n,), or values of shape (n, outputs)."""
+    arrays = _read_arrays(name, ("x",), optional=("y",))
+    x, y = arrays["x"], arrays.get("y")
+    if not x.ndim or not x.size:
+        _fail(name, f"x has shape {x.shape}", "save one row per sample, and at least one")
+    if y is not None and (not y.ndim or len(y) != len(x)):
+        _fail(name, f"x has {len(x)} samples and y shape {y.shape}", "save one target per sample, or leave y out")
+    return _as_raw(name, "x", x), None if y is None else _read_targets(name, "y", y)[1]
+
+
 def _fail(name: str, problem: str, cure: str) -> NoReturn:
     raise DataError(f"{name}: {problem}: {cure}")
 
 
-def _read_arrays(name: str) -> dict[str, np.ndarray]:
+def _read_arrays(name: str, keys: tuple[str, ...], optional: tuple[str, ...] = ()) -> dict[str, np.ndarray]:
     path = Path(name).expanduser()
     if not path.is_file():
         _fail(name, "there is no such file", "check the path, or make it with numpy.savez")
     try:
-        with zipfile.ZipFile(path) as archive:
-            missing = [key for key in _KEYS if f"{key}.npy" not in archive.namelist()]
+        with warnings.catch_warnings(action="ignore"), zipfile.ZipFile(path) as archive:  # of numpy, about old headers
+            held = archive.namelist()
+            missing = [key for key in keys if f"{key}.npy" not in held]
             if missing:
-                _fail(name, f"it lacks {', '.join(missing)}", f"save it with the keys {', '.join(_KEYS)}")
-            for key in _KEYS:
-                _check_header(name, key, archive)
-        with np.load(path, allow_pickle=False) as file:
-            return {key: file[key] for key in _KEYS}
+                _fail(name, f"it lacks {', '.join(missing)}", f"save it with the keys {', '.join(keys)}")
+            keys += tuple(key for key in optional if f"{key}.npy" in held)
+            for key in keys:
+                _check_header(name, key, archive, path.stat().st_size)
+        with warnings.catch_warnings(action="ignore"), np.load(path, allow_pickle=False) as file:
+            return {key: file[key] for key in keys}
     except (zipfile.BadZipFile, zlib.error, EOFError, RuntimeError):
         _fail(name, "it is truncated, corrupt or not a .npz file", "write it again with numpy.savez")
     except OSError as error:
@@ -72,7 +88,7 @@ def _read_arrays(name: str) -> dict[str, np.ndarray]:
         _fail(name, "it does not fit into memory", "save fewer samples, or images as uint8")
 
 
-def _check_header(name: str, key: str, archive: zipfile.ZipFile) -> None:
+def _check_header(name: str, key: str, archive: zipfile.ZipFile, total: int) -> None:
     """Refuse, before numpy allocates anything, what is not a plain array of the size its header says."""
     held = archive.getinfo(f"{key}.npy").file_size
     with archive.open(f"{key}.npy") as stream:
@@ -87,7 +103,7 @@ def _check_header(name: str, key: str, archive: zipfile.ZipFile) -> None:
                 "save numbers, with labels as integers from 0",
             )
         size = math.prod(shape) * dtype.itemsize
-        if size != held - stream.tell():
+        if size != held - stream.tell() or held > _MOST_COMPRESSED * total:
             _fail(name, f"{key} is corrupt, its header says {size:,} bytes", "write it again with numpy.savez")
         if size > _MOST_BYTES:
             _fail(name, f"{key} has {size:,} bytes, over {_MOST_BYTES:,}", "save fewer samples")

@@ -1,0 +1,49 @@
+"""`mupc predict`: flags in, exit code out. `predict_job.py` does the work, once the flags are parsed."""
+
+import dataclasses
+from typing import Annotated
+
+import tyro
+
+from .config import ScreenFlags, hint
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class PredictFlags(ScreenFlags):
+    """All flags."""
+
+    model: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="MODEL")]
+    """A file of `mupc export` or mupc.save, or a run folder of `mupc train`."""
+    data: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="DATA")]
+    """A .npz file with samples x, as the training data stored them, and perhaps targets y; or a folder of images."""
+    out: Annotated[str | None, hint("(optional)", "FILE.npz|.csv|.json")] = None
+    """Write class and outputs of every sample."""
+    resize: tyro.conf.FlagCreatePairsOff[bool] = False
+    """Resize images to the size that the network takes."""
+    batch_size: int = 256
+    """Samples at a time; fewer take less memory."""
+    force: tyro.conf.FlagCreatePairsOff[bool] = False
+    """Replace the file of --out if it is there."""
+
+
+def run(argv: list[str]) -> int:
+    """Predicts as the flags say and returns the exit code."""
+    flags = tyro.cli(
+        PredictFlags,
+        prog="mupc predict",
+        description=(
+            "Predict new samples with a trained network. The file of `mupc export` says how samples are normalised. "
+            "Images of a folder count from 0 for black to 255 for white; subfolders named 0, 1, 2 … are their labels."
+        ),
+        args=argv,
+        config=(tyro.conf.DisallowNone,),
+    )
+    from rich.console import Console
+
+    from .predict_job import predict
+    from .run_folder import dumps
+
+    summary = predict(flags, Console(quiet=flags.quiet or flags.json))
+    if flags.json:
+        print(dumps(summary, indent=2))
+    return 0

@@ -1,0 +1,250 @@
+"""Predictions for new samples, from a trained network and a file or folder to a table."""
+
+import csv
+import dataclasses
+import io
+import math
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+
+from .. import _check
+from .._energy import Energy
+from .._network import Network, forward
+from .._saved import write_whole
+from ..data import Normalisation
+from ..data._images import find_images
+from ..data._npz import read_samples
+from .display import percent, say
+from .export_job import Notes, find
+from .predict import PredictFlags
+from .run_folder import dumps
+
+SHOWN = 10
+WHITE = 255
+Columns = dict[str, np.ndarray]
+Summary = dict[str, Any]
+
+
+@dataclasses.dataclass(frozen=True)
+class Samples:
+    """New samples: what they are called, how to read some of them, and their targets if known."""
+
+    names: list[str]
+    read: Callable[[int, int], np.ndarray]
+    targets: np.ndarray | None
+
+
+def predict(flags: PredictFlags, console: Console) -> Summary:
+    """Predicts every sample, shows the first, writes all to `--out`, and returns a summary.
+
+    **Arguments:** the flags of `mupc predict`, and the console to show it on.
+    """
+    _check.integer("--batch-size", flags.batch_size, 1)
+    target = None if flags.out is None else _target(flags.out, flags.force)
+    network, notes = find(flags.model)
+    samples = _open(flags.data, network, notes, flags.resize)
+    classifies = notes.classes is not None or (notes.data is None and network.out_size > 1)
+    targets = _one_row_each(samples.targets, network.out_size, classifies)
+    outputs, low, high = _outputs(network, notes, samples, flags.batch_size)
+    columns = _columns(outputs, samples, notes, classifies)
+    scores = {} if targets is None else _scores(outputs, targets, columns, notes.loss)
+    if target is not None:
+        write_whole(target, _WRITERS[target.suffix](columns))
+    summary = {
+        "model": flags.model,
+        "data": flags.data,
+        "samples": len(outputs),
+        "accuracy": scores.get("accuracy"),
+        "loss": scores.get("loss"),
+        "loss_kind": notes.loss,
+        "first": _rows(columns, SHOWN),
+        "warnings": _warnings(flags, notes, outputs, low, high),
+        "out": None if target is None else str(target),
+    }
+    _show(summary, columns, console)
+    return summary
+
+
+def _target(name: str, force: bool) -> Path:
+    path = Path(name).expanduser()
+    if path.suffix not in _WRITERS:
+        raise ValueError(f"--out {name} must end in one of {', '.join(_WRITERS)}.")
+    if path.exists() and not (force and path.is_file()):
+        raise ValueError(f"--out {name} is there already: choose another file, or pass --force to replace it.")
+    return path
+
+
+def _open(name: str, network: Network, notes: Notes, resize: bool) -> Samples:
+    path = Path(name).expanduser()
+    if path.is_dir():
+        return _open_images(path, notes, resize)
+    if path.suffix.lower() != ".npz":
+        raise ValueError(f"{name} is neither a .npz file nor a folder of images: save samples as x with numpy.savez.")
+    raw, targets = read_samples(name)
+    if raw.shape[1] != network.in_size:
+        shape = "" if notes.image_shape is None else f" ({' × '.join(map(str, notes.image_shape))})"
+        raise ValueError(
+            f"{name} has samples of {raw.shape[1]} numbers and the network takes {network.in_size}{shape}: save x with "
+            f"shape (n, {network.in_size})."
+        )
+    return Samples([str(number) for number in range(len(raw))], lambda start, stop: raw[start:stop], targets)
+
+
+def _open_images(folder: Path, notes: Notes, resize: bool) -> Samples:
+    shape, scale = notes.image_shape, getattr(notes.normalisation, "scale", 1.0)
+    if shape is None:
+        raise ValueError(
+            f"the model does not say what images it takes: export its run again, or give {folder} as .npz."
+        )
+    if isinstance(scale, np.ndarray) or not 0 < scale < 1:
+        raise ValueError(
+            f"the model was trained on numbers other than pixels, which the images of {folder} do not tell: save the "
+            "samples as x in a .npz file."
+        )
+    images, unit = find_images(folder), 1 / (scale * WHITE)  # digits count to 16, others to 255
+
+    def read(start: int, stop: int) -> np.ndarray:
+        pixels = images.read(start, stop, shape, resize)
+        return pixels if unit == 1 else pixels * np.float32(unit)
+
+    return Samples(list(images.names), read, images.labels)
+
+
+def _one_row_each(targets: np.ndarray | None, size: int, classifies: bool) -> np.ndarray | None:
+    """Targets as the network meets them, labels one-hot."""
+    if targets is None:
+        return None
+    if (targets.ndim == 1) != classifies:
+        kinds = ("labels, whole numbers of shape (n,)", f"values, floats of shape (n, {size})")
+        wanted, got = kinds if classifies else kinds[::-1]
+        raise ValueError(f"y holds {got}, and the network predicts {wanted}: save those, or leave y out.")
+    if not classifies:
+        if targets.shape[1] != size:
+            raise ValueError(f"y has {targets.shape[1]} columns and the network {size} outputs: save one for each.")
+        return targets
+    wrong = (targets < 0) | (targets >= size)
+    if wrong.any():
+        first = int(np.argmax(wrong))
+        raise ValueError(f"label {targets[first]} of sample {first} is out of range: use labels 0 to {size - 1}.")
+    return np.eye(size, dtype=np.float32)[targets.astype(np.int64)]
+
+
+def _outputs(network: Network, notes: Notes, samples: Samples, batch: int) -> tuple[np.ndarray, float, float]:
+    """What the network says of every sample, and the range of the stored values."""
+    normalise = Normalisation() if notes.normalisation is None else notes.normalisation
+    found, low, high = [], math.inf, -math.inf
+    with jax.enable_x64(network.readout.weight.dtype == np.float64):  # type: ignore[attr-defined]
+        for start in range(0, len(samples.names), batch):
+            raw = samples.read(start, start + batch)
+            low, high = min(low, float(raw.min())), max(high, float(raw.max()))
+            found.append(np.asarray(forward(network, normalise(raw))[1]))
+    return np.concatenate(found), low, high
+
+
+def _columns(outputs: np.ndarray, samples: Samples, notes: Notes, classifies: bool) -> Columns:
+    """What is said of every sample. Outputs are the network's own numbers, of which only cross-entropy makes
+    probabilities."""
+    columns: Columns = {"sample": np.array(samples.names)}
+    if classifies:
+        columns["class"] = outputs.argmax(axis=1).astype(np.int32)
+        if notes.class_names and notes.class_names != tuple(map(str, range(len(notes.class_names)))):
+            columns["class_name"] = np.array(notes.class_names)[columns["class"]]
+    if samples.targets is not None:
+        columns["label" if classifies else "target"] = samples.targets
+    if classifies and notes.loss == "cross-entropy":
+        with np.errstate(invalid="ignore"):
+            powers = np.exp(outputs - outputs.max(axis=1, keepdims=True))
+            columns["probability"] = (powers / powers.sum(axis=1, keepdims=True)).max(axis=1)
+    columns["outputs"] = outputs
+    return columns
+
+
+def _scores(outputs: np.ndarray, targets: np.ndarray, columns: Columns, loss: str) -> dict[str, float]:
+    with jax.enable_x64(outputs.dtype == np.float64):
+        each = np.asarray(Energy(loss=loss).output_loss(jax.numpy.asarray(outputs), jax.numpy.asarray(targets)))
+    scores = {"loss": float(each.mean(dtype=np.float64))}
+    return scores | {"accuracy": float(np.mean(columns["class"] == columns["label"]))} if "class" in columns else scores
+
+
+def _warnings(flags: PredictFlags, notes: Notes, outputs: np.ndarray, low: float, high: float) -> list[str]:
+    """What may be wrong without being an error."""
+    found = []
+    if notes.normalisation is None:
+        found.append(f"{flags.model} does not say how its inputs were normalised: they were taken as they are")
+    scale = getattr(notes.normalisation, "scale", 1.0)
+    if isinstance(scale, float) and 0 < scale < 1 and (low < 0 or high > 1.5 / scale or high * scale < 0.1):
+        found.append(
+            f"stored values run from {low:g} to {high:g}, those of the training data from 0 to {1 / scale:g}: give "
+            "samples on the same scale, not normalised"
+        )
+    broken = int((~np.isfinite(outputs)).any(axis=1).sum())
+    if broken:
+        found.append(f"{broken} samples have outputs that are not finite: their classes mean nothing")
+    return found
+
+
+def _rows(columns: Columns, most: int) -> list[dict[str, Any]]:
+    count = min(most, len(columns["sample"]))
+    return [{name: column[index] for name, column in columns.items()} for index in range(count)]
+
+
+def _as_npz(columns: Columns) -> bytes:
+    buffer = io.BytesIO()
+    np.savez_compressed(buffer, **columns)  # type: ignore[arg-type]
+    return buffer.getvalue()
+
+
+def _as_csv(columns: Columns) -> bytes:
+    wide: Columns = {}
+    for name, column in columns.items():
+        single = name.removesuffix("s")
+        parts = {name: column} if column.ndim == 1 else {f"{single}_{i}": part for i, part in enumerate(column.T)}
+        wide |= parts
+    text = io.StringIO()
+    writer = csv.writer(text)
+    writer.writerow(wide)
+    writer.writerows(zip(*(column.tolist() for column in wide.values()), strict=True))
+    return text.getvalue().encode()
+
+
+def _as_json(columns: Columns) -> bytes:
+    return (dumps(_rows(columns, len(columns["sample"]))) + "\n").encode()
+
+
+_WRITERS = {".npz": _as_npz, ".csv": _as_csv, ".json": _as_json}
+
+
+def _show(summary: Summary, columns: Columns, console: Console) -> None:
+    table = Table(box=None, header_style="bold", pad_edge=False, padding=(0, 1))
+    outputs = "output of its class" if "class" in columns else "outputs"
+    names = [name for name in columns if name != "outputs"]
+    for name in (*names, "outputs"):
+        title = outputs if name == "outputs" else name.replace("_", " ")
+        table.add_column(title, justify="left" if name in ("sample", "class_name") else "right")
+    for row in summary["first"]:
+        shown = row["outputs"][[row["class"]]] if "class" in row else row["outputs"][:4]
+        table.add_row(*(_text(row[name]) for name in names), " ".join(_text(value) for value in shown))
+    console.print(table)
+    left = summary["samples"] - len(summary["first"])
+    if left:
+        say(console, f"… and {left:,} more" + ("" if summary["out"] else "; --out FILE writes them all"))
+    if summary["loss"] is not None:
+        accuracy = "" if summary["accuracy"] is None else f"accuracy {percent(summary['accuracy'])}, "
+        say(console, f"{accuracy}{summary['loss_kind']} loss {summary['loss']:.4f} on {summary['samples']:,} samples")
+    for line in summary["warnings"]:
+        say(console, f"warning: {line}")
+    if summary["out"]:
+        say(console, f"predictions {summary['out']}")
+
+
+def _text(value: Any) -> str:
+    """A cell, with brackets that rich would take for markup escaped."""
+    if isinstance(value, np.ndarray):
+        return " ".join(_text(part) for part in value[:4])
+    return f"{value:.4g}" if isinstance(value, np.floating) else str(value).replace("[", r"\[")

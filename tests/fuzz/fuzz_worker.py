@@ -1,0 +1,168 @@
+"""A process that takes inputs, one line of JSON each, and says how each ended. Its parent is `fuzz_client.py`.
+
+What would compute for long (training, measuring) is cut off where it would begin, after all checks.
+"""
+
+import contextlib
+import importlib
+import io
+import json
+import os
+import resource
+import sys
+import time
+import traceback
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+ROOM = 6 * 2**30  # beyond what the process has at the start, so that no input takes the machine with it
+WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
+CHANGES = ("os.mkdir", "os.remove", "os.rename", "os.rmdir", "os.link", "os.symlink", "os.truncate", "os.chmod")
+touched: list[str] = []
+
+
+class Enough(ValueError):
+    """All checks were passed."""
+
+
+def stop(*args: Any, **options: Any) -> Any:
+    raise Enough("fuzz: all checks passed, now it would compute.")
+
+
+def cut_off() -> None:
+    """Puts a stop where commands begin to compute."""
+    for module, name in (
+        ("mupc.cli.job", "fit"),
+        ("mupc.cli.sweep_job", "_work"),
+        ("mupc.cli.check_job", "_folder"),
+        ("mupc.cli.hessian_job", "_measure"),
+    ):
+        found = importlib.import_module(module)
+        assert hasattr(found, name), f"{module} has no {name} any more: say here where it begins to compute"
+        setattr(found, name, stop)
+
+
+def watch(event: str, arguments: tuple[Any, ...]) -> None:
+    """An audit hook that notes every path that is written to or changed."""
+    if event == "open" and isinstance(arguments[2], int) and arguments[2] & WRITES:
+        note(arguments[0])
+    elif event in CHANGES:
+        for path in arguments[: 2 if event in ("os.rename", "os.link") else 1]:
+            note(path)
+
+
+def note(path: Any) -> None:
+    if isinstance(path, str | bytes | os.PathLike) and os.fspath(path) != os.devnull:
+        touched.append(os.path.abspath(os.fsdecode(path)))
+
+
+def command(argv: list[str]) -> int:
+    from mupc.cli import main
+
+    return main(argv)
+
+
+def library(call: Callable[..., Any]) -> Callable[..., int]:
+    """A call of the library, with mistakes as the command line shows them."""
+
+    def run(*arguments: Any) -> int:
+        from mupc.cli import _complain, _explain
+
+        try:
+            call(*arguments)
+        except (ValueError, OSError) as error:
+            return _complain(f"mupc: {_explain(error)}", 2)
+        return 0
+
+    return run
+
+
+def data(name: str, folder: str | None) -> None:
+    from mupc import data
+
+    dataset = data.load(name, data_dir=folder, verify=False, download=False)
+    assert dataset.x_train[:2].shape[1] == dataset.in_size and dataset.y_test.shape[1] == dataset.out_size
+
+
+def network(path: str) -> None:
+    import mupc
+
+    assert mupc.load(path).in_size > 0
+
+
+def config(path: str) -> None:
+    from mupc.cli.config import TrainConfig, load
+
+    assert isinstance(load(path), TrainConfig)
+
+
+def misbehave(how: str, path: str) -> int:
+    """What the client must notice."""
+    if how == "raise":
+        raise RuntimeError(how)
+    if how == "hang":
+        time.sleep(60)
+    if how == "touch":
+        Path(path).write_text(how)
+    if how == "grow":
+        assert len(b"1" * 1_100_000_000)
+    if how == "talk":
+        print("mupc: one line\nand another", file=sys.stderr)
+        return 2
+    return 0
+
+
+OPERATIONS = {
+    "misbehave": misbehave,
+    "command": command,
+    "data": library(data),
+    "network": library(network),
+    "config": library(config),
+}
+
+
+def memory(name: str) -> int:
+    """VmRSS or VmHWM of this process, in bytes."""
+    for line in Path("/proc/self/status").read_text().splitlines():
+        if line.startswith(name):
+            return int(line.split()[1]) * 1024
+    return 0
+
+
+def answer(line: str) -> dict[str, Any]:
+    operation, *arguments = json.loads(line)
+    touched.clear()
+    with contextlib.suppress(OSError):
+        Path("/proc/self/clear_refs").write_text("5")  # the peak begins anew
+    before, out, err = memory("VmRSS"), io.StringIO(), io.StringIO()
+    touched.clear()
+    trace = ""
+    try:
+        with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+            code = OPERATIONS[operation](*arguments)
+    except BaseException:
+        code, trace = -1, traceback.format_exc()
+    return {
+        "code": code,
+        "err": err.getvalue(),
+        "trace": trace,
+        "grown": memory("VmHWM") - before,
+        "touched": sorted(set(touched)),
+    }
+
+
+def lines() -> Iterator[str]:
+    while line := sys.stdin.readline():
+        yield line
+
+
+if __name__ == "__main__":
+    replies = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)  # whatever libraries print goes elsewhere
+    cut_off()
+    size = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+    resource.setrlimit(resource.RLIMIT_AS, (size + ROOM, size + ROOM))
+    sys.addaudithook(watch)
+    for request in lines():
+        print(json.dumps(answer(request)), file=replies, flush=True)

@@ -1,0 +1,173 @@
+"""Files of every format, random and mutated from valid ones: one line, never a traceback, no hang, little memory."""
+
+import gzip
+import io
+import json
+
+import jax
+import jax.random as jr
+import numpy as np
+import pytest
+from fuzz_client import fuzz
+from fuzz_inputs import JSON, mutated, npz
+from hypothesis import given
+from hypothesis import strategies as st
+from PIL import Image
+from safetensors.numpy import save as to_safetensors
+
+import mupc
+from mupc._saved import write
+from mupc.cli.config import TrainConfig, as_dict
+from mupc.cli.export_job import KEY, Notes, _encode
+from mupc.data import Normalisation
+
+IDX = ("train-images-idx3-ubyte", "train-labels-idx1-ubyte", "t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte")
+CIFAR = (*(f"data_batch_{number}.bin" for number in range(1, 6)), "test_batch.bin")
+ARRAYS = {
+    "x_train": np.arange(24.0).reshape(6, 4),
+    "y_train": np.arange(6) % 3,
+    "x_test": np.arange(8.0).reshape(2, 4),
+    "y_test": np.array([0, 2]),
+}
+
+
+def idx(shape):
+    header = bytes([0, 0, 8, len(shape)]) + b"".join(size.to_bytes(4, "big") for size in shape)
+    return header + bytes(index % 10 for index in range(int(np.prod(shape))))
+
+
+@pytest.fixture(scope="module")
+def model(fuzzer):
+    """A small exported network of 4 × 4 pixels and 3 classes."""
+    path = fuzzer.inputs / "model.safetensors"
+    notes = Notes("toy", Normalisation(scale=1 / 255, mean=0.5, std=0.5), (4, 4), 3, ("a", "b", "c"))
+    with jax.enable_x64(False):
+        write(path, mupc.Network(16, 3, width=3, hidden_layers=2, key=jr.key(0)), {KEY: _encode(notes)})
+    return path
+
+
+@fuzz(quick=60, full=3000)
+@given(content=npz(ARRAYS))
+def test_npz(fuzzer, content):
+    path = fuzzer.inputs / "toy.npz"
+    path.write_bytes(content)
+    fuzzer.check("data", str(path), None)
+
+
+@fuzz(quick=50, full=2500)
+@given(place=st.integers(0, 3), packed=st.sampled_from(("no", "inside", "outside")), data=st.data())
+def test_idx(fuzzer, place, packed, data):
+    files = [idx((3, 28, 28)), idx((3,)), idx((2, 28, 28)), idx((2,))]
+    if packed == "outside":
+        content = data.draw(mutated(gzip.compress(files[place])) | st.binary(max_size=100))
+    else:
+        content = data.draw(mutated(files[place]))
+        content = gzip.compress(content) if packed == "inside" else content
+    files[place] = content
+    folder = fuzzer.inputs / "idx"
+    folder.mkdir(exist_ok=True)
+    for name, file in zip(IDX, files, strict=True):
+        (folder / name).write_bytes(file)
+    fuzzer.check("data", "mnist", str(folder))
+
+
+@fuzz(quick=30, full=1500)
+@given(place=st.integers(0, 5), data=st.data())
+def test_cifar(fuzzer, place, data):
+    files = [bytes(index % 7 for index in range(2 * 3073))] * 6
+    files[place] = data.draw(mutated(files[place]) | mutated(gzip.compress(files[place])) | st.binary(max_size=100))
+    folder = fuzzer.inputs / "cifar"
+    folder.mkdir(exist_ok=True)
+    for name, file in zip(CIFAR, files, strict=True):
+        (folder / name).write_bytes(file)
+    fuzzer.check("data", "cifar10", str(folder))
+
+
+CONFIG = as_dict(TrainConfig())
+
+
+@st.composite
+def configurations(draw):
+    kind = draw(st.sampled_from(("values", "values", "bytes", "json", "random")))
+    if kind == "random":
+        return draw(st.binary(max_size=60))
+    if kind == "json":
+        return json.dumps(draw(JSON)).encode()
+    values = dict(CONFIG)
+    if kind == "values":
+        for key in draw(st.lists(st.sampled_from(sorted(CONFIG)) | st.text(max_size=6), max_size=3)):
+            values[key] = draw(JSON)
+    content = json.dumps({"config": values} if draw(st.booleans()) else values).encode()
+    return draw(mutated(content)) if kind == "bytes" else content
+
+
+@fuzz(quick=50, full=2500)
+@given(content=configurations() | st.just(b'{"width": ' + b"9" * 5000 + b"}"))
+def test_config(fuzzer, content):
+    path = fuzzer.inputs / "config.json"
+    path.write_bytes(content)
+    fuzzer.check("config", str(path))
+
+
+@st.composite
+def networks(draw, valid):
+    """The bytes of a file broken anywhere, or its metadata replaced by other JSON."""
+    kind = draw(st.sampled_from(("bytes", "bytes", "architecture", "notes", "random")))
+    if kind == "random":
+        return draw(st.binary(max_size=100))
+    if kind == "bytes":
+        return draw(mutated(valid))
+    length = int.from_bytes(valid[:8], "little")
+    metadata = json.loads(valid[8 : 8 + length])["__metadata__"]
+    key = "mupc" if kind == "architecture" else KEY
+    about = json.loads(metadata[key])
+    for name in draw(st.lists(st.sampled_from(sorted(about)), min_size=1, max_size=2)):
+        small = st.integers(-2, 5) | st.sampled_from((2**31, 2**63, 10**30))
+        about[name] = draw(JSON | small | st.lists(small, max_size=4))
+    arrays = {"input.weight": (3, 16), "hidden.weight": (1, 3, 3), "readout.weight": (3, 3)}
+    arrays = {name: np.ones(shape, np.float32) for name, shape in arrays.items()}
+    return to_safetensors(arrays, metadata | {key: json.dumps(about)})
+
+
+@fuzz(quick=20, full=1200)
+@given(data=st.data())
+def test_networks(fuzzer, model, data):
+    path = fuzzer.inputs / "network.safetensors"
+    path.write_bytes(data.draw(networks(model.read_bytes())))
+    fuzzer.check("network", str(path))
+
+
+@fuzz(quick=15, full=800)
+@given(data=st.data())
+def test_predict_with_broken_models(fuzzer, model, data):
+    path, samples = fuzzer.inputs / "broken.safetensors", fuzzer.inputs / "samples.npz"
+    path.write_bytes(data.draw(networks(model.read_bytes())))
+    np.savez(samples, x=np.zeros((2, 4, 4), np.uint8), y=np.array([0, 2]))
+    fuzzer.check("command", ["predict", str(path), str(samples), "--out", "p.csv"])
+    fuzzer.check("command", ["export", str(path), "copy.safetensors"])
+
+
+@fuzz(quick=15, full=600)
+@given(content=npz({"x": np.zeros((2, 16), np.uint8), "y": np.array([0, 2])}))
+def test_predict_of_broken_samples(fuzzer, model, content):
+    path = fuzzer.inputs / "new.npz"
+    path.write_bytes(content)
+    fuzzer.check("command", ["predict", str(model), str(path), "--out", "p.json"])
+
+
+def picture(kind, mode="L"):
+    buffer = io.BytesIO()
+    Image.new(mode, (4, 4), 3 if mode == "L" else (1, 2, 3)).save(buffer, kind)
+    return buffer.getvalue()
+
+
+PICTURES = [picture("PNG"), picture("JPEG"), picture("PNG", "RGB"), picture("GIF")]
+
+
+@fuzz(quick=15, full=600)
+@given(content=mutated(PICTURES) | st.binary(max_size=60))
+def test_predict_of_broken_images(fuzzer, model, content):
+    folder = fuzzer.inputs / "images"
+    folder.mkdir(exist_ok=True)
+    (folder / "a.png").write_bytes(content)
+    fuzzer.check("command", ["predict", str(model), str(folder), "--resize", "--json"])
