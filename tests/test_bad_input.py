@@ -146,3 +146,9 @@ def test_float64_without_64_bit_mode():
 def test_unknown_names():
     with pytest.raises(AttributeError, match="no attribute 'Netwrok'"):
         mupc.Netwrok  # noqa: B018
+
+
+@pytest.mark.parametrize("sizes", [{"width": 2**31}, {"hidden_layers": 2**63}, {"width": 10**30}, {"in_size": 10**40}])
+def test_sizes_that_no_machine_holds(sizes):
+    with pytest.raises(ValueError, match="Use a smaller network"):
+        mupc.Network(**({"in_size": 4, "out_size": 2, "width": 8, "hidden_layers": 3} | sizes), key=jr.key(0))

@@ -22,6 +22,9 @@ UNROLL = 4
 SHALLOW = 16
 """Networks of at most so many layers need no loop there; for many networks at once it would reorder all weights."""
 
+MOST_WEIGHTS = 2**40
+"""Beyond this, sizes overflow before memory runs out."""
+
 BatchedState = Float[Array, "_ _"]  # (batch, width), or (width, batch) inside inference
 
 
@@ -90,6 +93,12 @@ class Network(eqx.Module):
         self.out_size = _check.integer("out_size", out_size, 1)
         self.width = _check.integer("width", width, 1)
         depth = _check.integer("hidden_layers", hidden_layers, 1)
+        weights = width * (in_size + out_size) + (depth - 1) * width**2
+        if weights > MOST_WEIGHTS:
+            raise ValueError(
+                f"width={width} and hidden_layers={hidden_layers} make {float(weights):.1e} weights, more than any "
+                "machine holds. Use a smaller network."
+            )
         self.skip = _check.integer("skip", skip, 0)
         if skip > 1 and skip >= depth:
             raise ValueError(
