@@ -16,6 +16,7 @@ from ._types import Real
 from .data import Dataset
 
 METHODS = ("pc", "bp")
+ON_DIVERGENCE = ("stop", "halve-lr")
 
 
 class Plan(NamedTuple):
@@ -24,6 +25,10 @@ class Plan(NamedTuple):
     total: int
     interval: int
     per_epoch: int
+
+    def next_evaluation(self, step: int) -> int:
+        """The step of the first evaluation after this one."""
+        return min(self.total, step + self.interval - step % self.interval)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -114,3 +119,21 @@ def validate(
             raise ValueError(f"the network has {name}={size}, but {dataset.name} needs {want}. Make the network so.")
     if augment and dataset.image_shape is None:
         raise ValueError(f"augment needs images, and {dataset.name} has none. Leave it out.")
+
+
+def check_keeping(
+    checkpoints: bool, checkpoint_every: int | None, keep: int, on_divergence: str, optimiser: Optimiser
+) -> None:
+    """Raises for what cannot be asked of checkpoints, or of a run that diverges."""
+    if on_divergence not in ON_DIVERGENCE:
+        raise ValueError(_check.unknown("on_divergence", on_divergence, ON_DIVERGENCE))
+    if on_divergence == "halve-lr" and not isinstance(optimiser, str):
+        raise ValueError(
+            'on_divergence="halve-lr" has no rate to halve, as an optax transformation brings its own. Name an '
+            'optimiser such as "adam", or use on_divergence="stop".'
+        )
+    _check.integer("keep", keep, 1)
+    if checkpoint_every is not None:
+        _check.integer("checkpoint_every", checkpoint_every, 1)
+        if not checkpoints:
+            raise ValueError("checkpoint_every needs a folder: give checkpoints=DIR, or leave it out.")

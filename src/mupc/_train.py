@@ -1,22 +1,27 @@
 """`fit`: train a network with predictive coding or backpropagation, and evaluate it as it goes."""
 
+import contextlib
 import dataclasses
 import math
+import os
 import time
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 
+from ._checkpoint import Checkpoints, describe
 from ._energy import Energy
+from ._keeper import BACK_TO, Keeper, Place, halvings
 from ._network import Network
 from ._optimiser import Optimiser
 from ._precision import POLICIES
 from ._settings import METHODS as METHODS
-from ._settings import Plan, Settings
+from ._settings import Plan, Settings, check_keeping
 from ._settings import validate as validate
 from ._solver import AbstractSolver
 from ._step import Chunks, Job, Measured, Program, State, Trace, run_interval
@@ -73,12 +78,20 @@ def fit(
     precision: str | None = None,
     metrics: Mapping[str, Callable[[Network], Any]] | None = None,
     callbacks: Sequence[Callable[[Record], None]] = (),
+    checkpoints: str | os.PathLike[str] | None = None,
+    checkpoint_every: int | None = None,
+    keep: int = 2,
+    on_divergence: str = "stop",
+    stop: Callable[[], bool] | None = None,
 ) -> FitResult:
     """Trains a network and evaluates it as it goes.
 
     The data lives on the device, and everything between two evaluations is one dispatch. Batches are drawn anew every
     epoch; an incomplete last batch is left out. Evaluation is by the forward pass, on the whole test (and validation)
     split. If the loss or a weight stops being finite, training ends there and the last good network is returned.
+
+    With a folder for `checkpoints`, the same call goes on where the last one was interrupted, and on a CPU it ends with
+    the same weights to the bit. More `epochs` train a finished run on.
 
     **Arguments:**
 
@@ -93,6 +106,11 @@ def fit(
     - `augment`: random crops, flips and rotations of the images, on the device.
     - `metrics`: more to measure at each evaluation, `{"name": function_of_the_network}`.
     - `callbacks`: called with each record as it is taken.
+    - `checkpoints`: a folder to write checkpoints to and to go on from. `checkpoint_every`: steps between them; by
+      default one at each evaluation. `keep`: how many of the last.
+    - `on_divergence`: `"stop"`, or `"halve-lr"` to go back to the last good state with half the `weight_lr`, up to five
+      times; the record of each divergence says so with `back_to_step` and the new `weight_lr`.
+    - `stop`: asked after each evaluation and checkpoint; training ends there, with a checkpoint, once it says True.
 
     **Example:**
 
@@ -109,13 +127,19 @@ def fit(
         epochs, method, batch_size, optimiser, schedule, evaluate_every, unsupervised, augment, precision
     )  # fmt: skip
     job = settings.job(network, dataset, solver, energy, weight_lr, seed)
+    check_keeping(checkpoints is not None, checkpoint_every, keep, on_divergence, optimiser)
+    keeper = Keeper(every=checkpoint_every, halve=on_divergence == "halve-lr", stop=stop)
 
     def report(index: int, record: Record) -> None:
         for callback in callbacks:
             callback(record)
 
     evaluate = Evaluation(Program(), job, dataset, dict(metrics or {}), network.hidden_layers + 1)
-    (result,) = train(Program(), job, job.start(network), settings.plan(dataset), evaluate, report)
+    with contextlib.ExitStack() as stack:
+        if checkpoints is not None:
+            about = describe(job, network, dataset)
+            keeper.checkpoints = stack.enter_context(Checkpoints(checkpoints, about, keep))
+        (result,) = train(Program(), job, job.start(network), settings.plan(dataset), evaluate, report, keeper)
     if result.diverged:
         warnings.warn(result.message, RuntimeWarning, stacklevel=2)
     return result
@@ -130,14 +154,25 @@ class _Log:
     network: Network | None = None
     message: str = "all steps were taken"
 
-    def result(self, network: Network, precision: str) -> FitResult:
+    def give_up(self, network: Network, good: int, step: int) -> None:
+        """Ends with the network of an earlier step, as the one of this step is not finite."""
+        self.network = network
+        self.message = (
+            f"training diverged between step {good} and step {step}: the loss or a weight is not finite. Lower the "
+            "learning rates; the last good network was kept."
+        )
+
+    def result(self, place: Place, program: Program, index: int, precision: str) -> FitResult:
+        """The result of a run that ended at a place."""
+        pending = [program.pick(piece.losses, index) for piece in place.pieces]
+        losses = [np.zeros(0, POLICIES[precision].dtype), *self.losses, *pending]
         rates = [taken["steps_per_second"] for taken in self.history[2:] or self.history[1:]]
         return FitResult(
-            network=network if self.network is None else self.network,
+            network=program.pick(place.state.network, index) if self.network is None else self.network,
             history=self.history,
-            losses=np.concatenate(self.losses),
-            steps=self.history[-1]["step"],
-            seconds_per_step=1 / float(np.median(rates)),
+            losses=np.concatenate(losses),
+            steps=sum(map(len, losses)),
+            seconds_per_step=1 / float(np.median(rates)) if rates else math.nan,
             diverged=bool(self.history[-1]["diverged"]),
             message=self.message,
             precision=precision,
@@ -145,50 +180,79 @@ class _Log:
 
 
 def train(
-    program: Program, job: Job, state: State, plan: Plan, evaluate: "Evaluation", report: Callable[[int, Record], None]
+    program: Program,
+    job: Job,
+    state: State,
+    plan: Plan,
+    evaluate: "Evaluation",
+    report: Callable[[int, Record], None],
+    keeper: Keeper | None = None,
 ) -> list[FitResult]:
-    """The loop of `fit`, for one run or for many at once. A run that diverges is left out of all that follows."""
+    """The loop of `fit`, for one run or for many at once. A run that diverges is left out of all that follows. Only one
+    run alone can have a keeper."""
+    keeper = Keeper() if keeper is None else keeper
     logs = [_Log() for _ in range(math.prod(program.runs))]
-    begin = time.perf_counter()
-
-    def look(state: State, step: int, trace: Trace | None, taken: int, seconds: float) -> None:
-        for index, found in enumerate(evaluate(state.network, trace, taken)):
-            log = logs[index]
-            if log.network is None:
-                record = {
-                    "step": step,
-                    "epoch": step / plan.per_epoch,
-                    **found,
-                    "steps_per_second": len(logs) * taken / seconds if taken else None,
-                    "seconds": time.perf_counter() - begin,
-                    "total_steps": plan.total,
-                }
-                log.history.append(record)
-                report(index, record)
-
-    look(state, 0, None, 0, 0.0)
     dtype = POLICIES[job.precision].dtype
     steps = jnp.zeros((*program.runs, plan.interval), dtype)
     blank = Trace(steps, steps, jnp.zeros((*program.runs, evaluate.layers), dtype))
-    step = 0
-    while step < plan.total and any(log.network is None for log in logs):
-        count = min(plan.interval, plan.total - step)
+    place = good = Place(state)  # good: as of the last evaluation that was finite
+    resumed = keeper.resume(state, blank)
+    if resumed is not None:
+        place, good, logs[0].history, logs[0].losses = resumed
+    begin = time.perf_counter() - (logs[0].history[-1]["seconds"] if resumed else 0)
+
+    def look(place: Place, good: Place) -> None:
+        """Adds a record and losses to the log of every run that goes on, and ends those that diverged."""
+        trace = place.trace if place.pieces else None
+        taken = 0 if trace is None else trace.losses.shape[-1]
+        for index, found in enumerate(evaluate(place.state.network, trace, taken)):
+            log = logs[index]
+            if log.network is not None:
+                continue
+            record = {
+                "step": place.step,
+                "epoch": place.step / plan.per_epoch,
+                **found,
+                "steps_per_second": len(logs) * taken / place.seconds if taken else None,
+                "seconds": time.perf_counter() - begin,
+                "total_steps": plan.total,
+            }
+            if trace is not None and found["diverged"] and keeper.retries(log.history):
+                record |= {BACK_TO: good.step, "weight_lr": float(_slowed(job, 1 + halvings(log.history)).weight_lr)}
+            log.history.append(record)
+            report(index, record)
+            if trace is not None and BACK_TO not in record:
+                log.losses.append(program.pick(trace.losses, index))
+                if found["diverged"]:
+                    log.give_up(program.pick(good.state.network, index), good.step, place.step)
+
+    if not resumed:
+        look(place, place)
+    slowed = _slowed(job, halvings(logs[0].history))
+    while place.step < plan.total and any(log.network is None for log in logs) and not keeper.stops():
+        back = False
+        evaluation = plan.next_evaluation(place.step)
+        end = min(evaluation, keeper.next(place.step))
         started = time.perf_counter()
-        following, trace = run_interval(program, job, state, step, count, plan.per_epoch, blank)
-        losses = np.asarray(trace.losses)[..., :count]
-        step += count
-        look(following, step, trace, count, time.perf_counter() - started)
-        for index, log in enumerate(logs):
-            if log.network is None:
-                log.losses.append(program.pick(losses, index))
-                if log.history[-1]["diverged"]:
-                    log.network = program.pick(state.network, index)
-                    log.message = (
-                        f"training diverged between step {step - count} and step {step}: the loss or a weight is not "
-                        "finite. Lower the learning rates; the network of the last good evaluation was kept."
-                    )
-        state = following
-    return [log.result(program.pick(state.network, index), job.precision) for index, log in enumerate(logs)]
+        state, trace = run_interval(program, slowed, place.state, place.step, end - place.step, plan.per_epoch, blank)
+        place = place.after(state, trace, end, time.perf_counter() - started)
+        if end == evaluation:
+            look(place, good)
+            back = BACK_TO in logs[0].history[-1]
+            place = good = good if back else Place(state, end)
+            slowed = _slowed(job, halvings(logs[0].history)) if back else slowed
+        if logs[0].network is None:
+            keeper.keep(place, good, logs[0].history, logs[0].losses, now=back or place.step == plan.total)
+    if place.step < plan.total and logs[0].network is None:
+        place = place if place.finite else good
+        logs[0].message = f"training was stopped after {place.step} of {plan.total} steps"
+        keeper.keep(place, good, logs[0].history, logs[0].losses, now=True)
+    return [log.result(place, program, index, job.precision) for index, log in enumerate(logs)]
+
+
+def _slowed(job: Job, times: int) -> Job:
+    """The job with its learning rate halved so many times."""
+    return eqx.tree_at(lambda j: j.weight_lr, job, job.weight_lr / 2**times) if times else job
 
 
 class Evaluation:

@@ -15,7 +15,7 @@ from mupc._optimiser import OPTIMISERS, SCHEDULES
 from mupc._parameterisation import INITS, PARAMETERISATIONS
 from mupc._precision import POLICIES
 from mupc._train import METHODS
-from mupc.cli import config, job, reach
+from mupc.cli import config, outcome, reach
 from mupc.cli.config import TrainConfig
 from mupc.cli.display import Display
 from mupc.cli.solvers import SOLVERS, make_solver
@@ -31,14 +31,14 @@ def numbers(records):
 def test_run_folder(train):
     run = train("--tensorboard", "--validation", "0.2")
     assert run.code == 0, run.err
-    names = {path.name for path in run.folder.iterdir()}
+    names = {path.name for path in run.folder.iterdir() if path.name != ".lock"}
     assert names == {"config.json", "metrics.jsonl", "summary.json", "figures", "tensorboard", "checkpoints"}
     for name in ("learning-curve.png", "credit-reach.png"):
         assert (run.folder / "figures" / name).read_bytes().startswith(b"\x89PNG")
     assert any((run.folder / "tensorboard").iterdir())
 
     about = run.json("config.json")
-    assert set(about) == {"config", "versions", "device", "precision", "seed"}
+    assert set(about) == {"config", "safety", "versions", "device", "precision", "seed"}
     assert about["config"]["width"] == 8 and about["config"]["validation"] == 0.2
     assert set(about["config"]) == {field.name for field in dataclasses.fields(TrainConfig)}
     assert {"mupc", "jax", "python"} <= set(about["versions"])
@@ -170,7 +170,8 @@ def test_interruption_keeps_what_was_recorded(train, monkeypatch):
     monkeypatch.setattr(Display, "update", interrupt)
     run = train()
     assert run.code == 130
-    assert len(run.err.splitlines()) == 1 and "metrics.jsonl" in run.err
+    assert len(run.err.splitlines()) == 1
+    assert f"interrupted at step 11 of 22; go on with `mupc train --resume {run.folder}`." in run.err
     assert run.json("summary.json")["interrupted"] is True
     assert run.json("summary.json")["steps"] == 11
     assert len(run.metrics) == 2
@@ -266,9 +267,9 @@ def test_inference_that_climbs_is_told(train):
 
 def test_a_loss_that_rises_again_is_told():
     records = [{"step": s, "train_loss": loss, "energy": loss, "diverged": False} for s, loss in ((1, 0.01), (2, 0.5))]
-    (line,) = job._warnings(TrainConfig(), records)
+    (line,) = outcome.warnings(TrainConfig(), records)
     assert "rose from 0.01 at step 1 to 0.5" in line
-    assert job._warnings(TrainConfig(), records[:1]) == []
+    assert outcome.warnings(TrainConfig(), records[:1]) == []
 
 
 def test_messages_name_flags():

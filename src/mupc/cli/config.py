@@ -183,33 +183,19 @@ class OutputFlags(ScreenFlags):
     """Write TensorBoard events into the run folder."""
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class _Flags:
-    data: tyro.conf.OmitArgPrefixes[DataFlags]
-    network: tyro.conf.OmitArgPrefixes[NetworkFlags]
-    inference: tyro.conf.OmitArgPrefixes[InferenceFlags]
-    learning: tyro.conf.OmitArgPrefixes[LearningFlags]
-    output: tyro.conf.OmitArgPrefixes[OutputFlags]
-
-
 _GROUPS = {"data": DataFlags, "network": NetworkFlags, "inference": InferenceFlags, "learning": LearningFlags}
-DESCRIPTION = (
-    "Train a network and write a run folder: config.json, metrics.jsonl, summary.json, figures, the trained network "
-    "and TensorBoard events. Without options: 16 hidden layers on the built-in digits, in a few seconds."
-)
 
 
-def parse(argv: list[str]) -> tuple[TrainConfig, OutputFlags]:
-    """Flags, over those of `--config FILE`, over the defaults."""
-    config, flags = parse_with(_Flags, argv, "mupc train", DESCRIPTION, output=OutputFlags())
-    return config, flags.output
-
-
-def parse_with(flags_type: Any, argv: list[str], prog: str, description: str, **others: Any) -> tuple[TrainConfig, Any]:
-    """The same for any class of flags that has the groups of `mupc train`; `others` are the defaults of the rest."""
-    path = _config_path(argv)
-    base = dataclasses.asdict(TrainConfig() if path is None else load(path))
-    groups: dict[str, Any] = {name: group(**_pick(base, group)) for name, group in _GROUPS.items()}
+def parse_with(
+    flags_type: Any, argv: list[str], prog: str, description: str, base: Any = None, **others: Any
+) -> tuple[TrainConfig, Any]:
+    """Flags, over those of `base` or `--config FILE`, over the defaults, for a class that has the groups of a training
+    run; `others` are the defaults of the rest."""
+    if base is None:
+        path = given(argv, "--config")
+        base = TrainConfig() if path is None else load(path)
+    values = dataclasses.asdict(base)
+    groups: dict[str, Any] = {name: group(**_pick(values, group)) for name, group in _GROUPS.items()}
     flags = tyro.cli(
         flags_type,
         prog=prog,
@@ -230,6 +216,15 @@ def as_dict(config: TrainConfig) -> dict[str, Any]:
 
 def load(path: str | Path) -> TrainConfig:
     """The configuration in a `config.json`, or in the run folder that holds one."""
+    content = read(path)
+    values = content.get("config", content)
+    if not isinstance(values, dict):
+        raise ValueError(f"--config {path} holds no configuration: give the config.json that a run wrote.")
+    return from_dict(values, f"--config {path}")
+
+
+def read(path: str | Path) -> dict[str, Any]:
+    """All that a `config.json` holds."""
     file = Path(path).expanduser()
     file = file / "config.json" if file.is_dir() else file
     try:
@@ -238,10 +233,9 @@ def load(path: str | Path) -> TrainConfig:
         raise ValueError(f"--config {path} cannot be read ({error.strerror}): give a run's config.json.") from None
     except ValueError:
         raise ValueError(f"--config {path} is not JSON: give the config.json that a run wrote.") from None
-    values = content.get("config", content) if isinstance(content, dict) else None
-    if not isinstance(values, dict):
+    if not isinstance(content, dict):
         raise ValueError(f"--config {path} holds no configuration: give the config.json that a run wrote.")
-    return from_dict(values, f"--config {path}")
+    return content
 
 
 def from_dict(values: Mapping[str, Any], where: str = "the configuration") -> TrainConfig:
@@ -257,12 +251,12 @@ def from_dict(values: Mapping[str, Any], where: str = "the configuration") -> Tr
     return TrainConfig(**{key: _typed(value, kinds[key]) for key, value in values.items()})
 
 
-def _config_path(argv: list[str]) -> str | None:
-    """What `--config` says, ahead of the real parse, whose defaults it decides."""
+def given(argv: list[str], name: str) -> str | None:
+    """What a flag says, ahead of the real parse, whose defaults it decides."""
     for index, flag in enumerate(argv):
-        if flag.startswith("--config="):
-            return flag.removeprefix("--config=")
-        if flag == "--config":
+        if flag.startswith(f"{name}="):
+            return flag.removeprefix(f"{name}=")
+        if flag == name:
             return next(iter(argv[index + 1 :]), None)
     return None
 

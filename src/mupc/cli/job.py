@@ -1,10 +1,11 @@
 """A training run from a configuration to a run folder."""
 
 import contextlib
+import json
 import math
 import time
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ import jax.random as jr
 from rich.console import Console
 
 from .. import data
+from .._checkpoint import find, only_writer
 from .._energy import Energy
 from .._network import Network
 from .._optimiser import check
@@ -21,52 +23,110 @@ from .._solver import AbstractSolver
 from .._train import FitResult, fit, validate
 from ..data import Dataset
 from ..experiments._machine import device, versions
-from ..plots import credit_reach, learning_curve
-from .config import FormFlags, OutputFlags, TrainConfig, as_dict
-from .display import Display, clock, percent
-from .reach import ReachMeter, sentence, summarise
+from .config import FormFlags, OutputFlags, TrainConfig, as_dict, load
+from .display import Display
+from .interruption import Interruption
+from .outcome import conclude, draw, how_to_go_on, outcome
+from .reach import ReachMeter, summarise
 from .run_folder import RunFolder, strict
 from .solvers import make_solver
+from .train_flags import SafetyFlags, recorded
 
 Record = dict[str, Any]
 Summary = dict[str, Any]
 EVALUATIONS = 10
 CHECKPOINT = Path("checkpoints", "network.safetensors")
-"""The last good network of a run, within its folder."""
+"""The last good network of a run, within its folder. Beside it are the checkpoints to go on from."""
+SUMMARY = "summary.json"
 
 
-def train(config: TrainConfig, output: OutputFlags | None = None, console: Console | None = None) -> Summary:
+def train(
+    config: TrainConfig,
+    output: OutputFlags | None = None,
+    console: Console | None = None,
+    safety: SafetyFlags | None = None,
+    interruption: Interruption | None = None,
+) -> Summary:
     """Trains a network, writes its run folder and returns its summary, which names the folder under `out`.
 
-    **Arguments:** what to train, where and how to show it (default: a numbered folder in `runs`), and the rich
-    console to show it on (default: nothing is shown).
+    **Arguments:** what to train, where and how to show it (default: a numbered folder in `runs`), the rich console to
+    show it on (default: nothing is shown), what to keep and which run to go on with (default: a new one), and what
+    listens to signals (default: nothing).
     """
     output = OutputFlags(quiet=True) if output is None else output
+    safety = SafetyFlags() if safety is None else safety
     console = Console() if console is None else console
     dataset = load_data(config)
     with number_format(config.precision):
         network, solver = build(config, dataset)
-        folder = RunFolder(output.out, f"{Path(config.data).stem}-{config.method}")
-        about = {
-            "config": as_dict(config),
-            "versions": versions(),
-            "device": device(),
-            "precision": config.precision,
-            "seed": config.seed,
-        }
-        folder.write("config.json", about)
         display = Display(console, _title(config, network, dataset), output.quiet or output.json)
-        try:
-            summary = _run(config, network, solver, dataset, folder, display, output.tensorboard)
-        except (ValueError, OSError):
-            folder.discard()
-            raise
-        finally:
-            folder.close()
-    summary |= {"device": about["device"], "out": str(folder.path)}
-    folder.write("summary.json", summary)
-    _conclude(config, summary, display)
+        new = safety.resume is None
+        name = f"{Path(config.data).stem}-{config.method}"
+        folder = RunFolder(output.out if new else safety.resume, name, resumes=None if new else "config.json")
+        with only_writer(folder.path):
+            ended = None if new else _ended(folder)
+            if ended is not None and load(folder.path).epochs == config.epochs:
+                display.say(f"the run in {folder.path} is finished; more --epochs train it on.")
+                return ended
+            try:
+                past = [] if new else _take_up(folder, ended is not None, display)
+                folder.write("config.json", _about(config, safety))
+                with contextlib.closing(folder), interruption or Interruption() as stop:
+                    summary = _run(config, network, solver, dataset, folder, display, output, safety, past, stop)
+                folder.write(SUMMARY, summary)
+            except (ValueError, OSError) as error:
+                if new:
+                    folder.discard()
+                raise _explained(error, folder.path) from error
+    conclude(config, summary, display)
     return summary
+
+
+def _explained(error: ValueError | OSError, path: Path) -> Exception:
+    """A disk that fails is no end: with what to do about it. Other errors as they are."""
+    if isinstance(error, ValueError | BrokenPipeError) or not path.exists():
+        return error
+    text = str(error)
+    if error.strerror:
+        text = f"the run folder {path} cannot be written ({error.strerror}): make room or change its permissions."
+    return OSError(f"{text} Then {how_to_go_on(path)}.")
+
+
+def _ended(folder: RunFolder) -> Summary | None:
+    """The summary of a run that has taken all its steps."""
+    try:
+        summary = json.loads((folder.path / SUMMARY).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
+    return None if summary.get("interrupted", True) or summary.get("diverged", True) else summary
+
+
+def _take_up(folder: RunFolder, ended: bool, display: Display) -> list[Record]:
+    """Takes a run back to its last checkpoint, and returns the records up to there."""
+    found, damaged = find(folder.path / CHECKPOINT.parent)
+    if found is None and ended:
+        raise ValueError(
+            f"{folder.path} has no checkpoint from which to train on: start a new run with --config {folder.path}."
+        )
+    past = [] if found is None else found.about["history"]
+    folder.go_on(past)
+    (folder.path / SUMMARY).unlink(missing_ok=True)
+    for line in damaged:
+        display.say(f"warning: {line}")
+    display.say(f"going on with {folder.path} from step {0 if found is None else found.step}")
+    return past
+
+
+def _about(config: TrainConfig, safety: SafetyFlags) -> dict[str, Any]:
+    """What `config.json` holds."""
+    return {
+        "config": as_dict(config),
+        "safety": recorded(safety),
+        "versions": versions(),
+        "device": device(),
+        "precision": config.precision,
+        "seed": config.seed,
+    }
 
 
 def load_data(config: TrainConfig) -> Dataset:
@@ -140,13 +200,16 @@ def _run(
     dataset: Dataset,
     folder: RunFolder,
     display: Display,
-    tensorboard: bool,
+    output: OutputFlags,
+    safety: SafetyFlags,
+    past: list[Record],
+    stop: Callable[[], bool],
 ) -> Summary:
-    """Trains, records, draws; returns the summary but for what the caller knows."""
+    """Trains, records, draws; returns the summary."""
     energy = make_energy(config)
     check_training(config, network, solver, dataset)
     meter = None if solver is None else ReachMeter(config, solver, energy, dataset)
-    records: list[Record] = []
+    records = list(past)
     latest = network
 
     def regime(current: Network) -> str | None:
@@ -157,11 +220,11 @@ def _run(
     def keep(record: Record) -> None:
         records.append(record)
         folder.append(record)
-        if tensorboard:
+        if output.tensorboard:
             folder.log(record)
         display.update(record)
 
-    begin = time.perf_counter()
+    begin = time.perf_counter() - (past[-1]["seconds"] if past else 0)
     result: FitResult | None = None
     with display, warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)  # of divergence, which the last lines tell
@@ -176,21 +239,40 @@ def _run(
                 **training_options(config, dataset),
                 metrics={"regime": regime},
                 callbacks=[keep],
+                **_safety_options(safety, folder),
+                stop=stop,
             )
         except KeyboardInterrupt:
             if not records:
                 folder.discard()
                 raise
-    seconds = time.perf_counter() - begin
-    save(folder.path / CHECKPOINT, latest if result is None else result.network)
+    if result is not None:
+        latest = result.network
+        if meter is not None and meter.latest is None:
+            meter.regime(latest)  # all steps were taken before, and none was left to measure at
+    save(folder.path / CHECKPOINT, latest)
     reach = strict(summarise(meter, records))
-    _draw(records, reach, folder)
+    draw(records, reach, folder.path)
     return {
-        **_outcome(config, records, result, folder),
-        "seconds": seconds,
+        **outcome(config, records, result, folder.path, resumable=safety.keep > 0),
+        "seconds": time.perf_counter() - begin,
         "credit_reach": reach,
         "precision": config.precision if result is None else result.precision,
         "data": {"name": dataset.name, "official": dataset.official, "source": dataset.source},
+        "device": device(),
+        "out": str(folder.path),
+    }
+
+
+def _safety_options(safety: SafetyFlags, folder: RunFolder) -> dict[str, Any]:
+    """What `fit` alone is told."""
+    if safety.keep == 0:
+        return {"on_divergence": safety.on_divergence}
+    return {
+        "checkpoints": folder.path / CHECKPOINT.parent,
+        "checkpoint_every": safety.checkpoint_every,
+        "keep": safety.keep,
+        "on_divergence": safety.on_divergence,
     }
 
 
@@ -202,73 +284,12 @@ def evaluation_interval(config: TrainConfig, samples: int) -> int | None:
     return max(1, min(per_epoch, math.ceil(config.epochs * per_epoch / EVALUATIONS)))
 
 
-def _outcome(config: TrainConfig, records: list[Record], result: FitResult | None, folder: RunFolder) -> Summary:
-    """How training ended, from its records alone if it was interrupted."""
-    last = next((record for record in reversed(records) if not record["diverged"]), {})
-    rates = [record["steps_per_second"] for record in records if record["steps_per_second"]]
-    interrupted = f"interrupted; the {len(records)} evaluations so far are in {folder.path / 'metrics.jsonl'}."
-    return {
-        "test_accuracy": last.get("test_accuracy"),
-        "test_loss": last.get("test_loss"),
-        "validation_accuracy": last.get("validation_accuracy"),
-        "train_loss": last.get("train_loss"),
-        "best_test_accuracy": max((record.get("test_accuracy") or 0.0 for record in records), default=None),
-        "warnings": _warnings(config, records),
-        "steps": records[-1]["step"],
-        "seconds_per_step": result.seconds_per_step if result else 1 / rates[-1] if rates else None,
-        "diverged": records[-1]["diverged"],
-        "interrupted": result is None,
-        "message": interrupted if result is None else result.message,
-    }
-
-
-def _warnings(config: TrainConfig, records: list[Record]) -> list[str]:
-    """What went wrong without an end: a loss that rose again, inference that climbed."""
-    found = []
-    trained = [record for record in records if record.get("train_loss") is not None and not record["diverged"]]
-    if trained:
-        best, last = min(trained, key=lambda record: record["train_loss"]), trained[-1]
-        if last["train_loss"] > 3 * best["train_loss"]:
-            found.append(
-                f"training became unstable: the loss rose from {best['train_loss']:.3g} at step {best['step']} to "
-                f"{last['train_loss']:.3g}; lower --weight-lr, or use --schedule cosine"
-            )
-        plain = not (config.activity_decay or config.weight_decay or config.orthogonality)
-        if plain and config.method == "pc" and last["energy"] > 1.01 * config.output_precision * last["train_loss"]:
-            found.append(
-                f"inference raised the energy from {config.output_precision * last['train_loss']:.3g} to "
-                f"{last['energy']:.3g} instead of lowering it; lower --activity-lr"
-            )
-    return found
-
-
-def _draw(records: list[Record], reach: Record, folder: RunFolder) -> None:
-    figures = folder.path / "figures"
-    learning_curve.plot({folder.path.name: records}, figures / "learning-curve.png")
-    if "entry_sizes" in reach:
-        credit_reach.plot(reach, figures / "credit-reach.png")
-
-
 def _title(config: TrainConfig, network: Network, dataset: Dataset) -> str:
     count = sum(array.size for array in jax.tree.leaves(network))
     return (
         f"{dataset.name}: {config.hidden_layers} hidden layers of {config.width} units, {count:,} weights, "
         f"{config.parameterisation}, {config.method}"
     )
-
-
-def _conclude(config: TrainConfig, summary: Summary, display: Display) -> None:
-    """The last lines: how well, how fast, how deep, and where it all is."""
-    if not (summary["interrupted"] or summary["diverged"]):
-        quality = f"test loss {summary['test_loss']:.4f}"
-        if summary["test_accuracy"] is not None:
-            quality = f"test accuracy {percent(summary['test_accuracy'])}"
-        pace = f"{1e3 * summary['seconds_per_step']:.3g} ms per step"
-        display.say(f"{quality} after {summary['steps']} steps in {clock(summary['seconds'])} ({pace})")
-        display.say(sentence(config, summary["credit_reach"]))
-    for line in summary["warnings"]:
-        display.say(f"warning: {line}")
-    display.say(f"run folder {summary['out']}")
 
 
 @contextlib.contextmanager

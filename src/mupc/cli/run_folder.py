@@ -7,6 +7,10 @@ import os
 from pathlib import Path
 from typing import Any
 
+from .._checkpoint import LOCK
+
+METRICS = "metrics.jsonl"
+
 
 def strict(value: Any) -> Any:
     """`value` as JSON has it: NaN and infinity become null, numpy's numbers become plain ones."""
@@ -32,6 +36,7 @@ class RunFolder:
 
     def __init__(self, path: str | Path | None, name: str, resumes: str | None = None) -> None:
         self.path = _numbered(Path("runs"), name) if path is None else _fresh(Path(path).expanduser(), resumes)
+        self._resumed_at: int | None = None
         self._metrics: Any = None
         self._events: Any = None
 
@@ -41,10 +46,18 @@ class RunFolder:
         scratch.write_text(dumps(content, indent=2) + "\n", encoding="utf-8")
         os.replace(scratch, self.path / name)
 
+    def go_on(self, records: list[dict[str, Any]]) -> None:
+        """Cuts what was logged back to these records, before more are added."""
+        scratch = self.path / f".{METRICS}.part"
+        scratch.write_text("".join(dumps(record) + "\n" for record in records), encoding="utf-8")
+        os.replace(scratch, self.path / METRICS)
+        self._metrics = (self.path / METRICS).open("a", encoding="utf-8")
+        self._resumed_at = records[-1]["step"] if records else 0
+
     def append(self, record: dict[str, Any]) -> None:
         """Adds a line to `metrics.jsonl`, at once on disk."""
         if self._metrics is None:
-            self._metrics = (self.path / "metrics.jsonl").open("w", encoding="utf-8")
+            self._metrics = (self.path / METRICS).open("w", encoding="utf-8")
         self._metrics.write(dumps(record) + "\n")
         self._metrics.flush()
 
@@ -53,7 +66,8 @@ class RunFolder:
         if self._events is None:
             from tensorboardX import SummaryWriter
 
-            self._events = SummaryWriter(str(self.path / "tensorboard"))
+            begin = None if self._resumed_at is None else self._resumed_at + 1
+            self._events = SummaryWriter(str(self.path / "tensorboard"), purge_step=begin)
         for name, value in record.items():
             plottable = isinstance(value, int | float) and math.isfinite(value)
             if plottable and name not in ("step", "total_steps", "diverged"):
@@ -68,15 +82,22 @@ class RunFolder:
     def discard(self) -> None:
         """Takes back a folder in which nothing was recorded yet."""
         self.close()
-        if not (self.path / "metrics.jsonl").exists():
+        if not (self.path / METRICS).exists():
             with contextlib.suppress(OSError):
-                (self.path / "config.json").unlink(missing_ok=True)
+                for name in ("config.json", LOCK, f"checkpoints/{LOCK}"):
+                    (self.path / name).unlink(missing_ok=True)
+                if (self.path / "checkpoints").exists():
+                    (self.path / "checkpoints").rmdir()
                 self.path.rmdir()
+
+
+_LEFT = (LOCK, ".writable", ".config.json.part")
+"""What a process leaves that was killed before it wrote anything of worth."""
 
 
 def _fresh(path: Path, resumes: str | None) -> Path:
     known = resumes is not None and (path / resumes).exists()
-    if path.is_dir() and any(path.iterdir()) and not known:
+    if path.is_dir() and any(file.name not in _LEFT for file in path.iterdir()) and not known:
         raise ValueError(f"--out {path} is not empty: choose another folder, runs are never overwritten.")
     return _make(path, exist_ok=True)
 

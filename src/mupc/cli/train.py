@@ -2,26 +2,26 @@
 
 import sys
 
-from .config import in_flags, parse
+from .config import in_flags
+from .interruption import Interruption
+from .train_flags import parse
 
 
 def run(argv: list[str]) -> int:
     """Trains as the flags say and returns the exit code."""
-    config, output = parse(argv)  # ahead of the imports, so that --help and wrong flags answer at once
+    config, safety, output = parse(argv)  # ahead of the imports, so that --help and wrong flags answer at once
     from rich.console import Console
 
     from .job import train
     from .run_folder import dumps
 
+    interruption = Interruption()
     try:
-        summary = train(config, output, Console())
+        summary = train(config, output, Console(), safety, interruption)
     except ValueError as error:
         raise type(error)(in_flags(str(error))) from error
     if output.json:
         print(dumps(summary, indent=2))
-    if summary["interrupted"]:
+    if summary["interrupted"] or summary["diverged"]:
         print(f"mupc train: {summary['message']}", file=sys.stderr)
-        return 130
-    if summary["diverged"]:
-        print(f"mupc train: {summary['message']}", file=sys.stderr)
-    return int(summary["diverged"])
+    return interruption.code if summary["interrupted"] else int(summary["diverged"])

@@ -1,0 +1,100 @@
+"""What is said of a training run when it has ended: in `summary.json`, in figures, and in the last lines."""
+
+import shlex
+from pathlib import Path
+from typing import Any
+
+from .._keeper import BACK_TO
+from .._train import FitResult
+from ..plots import credit_reach, learning_curve
+from .config import TrainConfig
+from .display import Display, clock, percent
+from .reach import sentence
+
+Record = dict[str, Any]
+Summary = dict[str, Any]
+
+
+def outcome(
+    config: TrainConfig, records: list[Record], result: FitResult | None, folder: Path, resumable: bool
+) -> Summary:
+    """How training ended, from its records alone if it was broken off."""
+    last = next((record for record in reversed(records) if not record["diverged"]), {})
+    rates = [record["steps_per_second"] for record in records if record["steps_per_second"]]
+    steps, total, diverged = records[-1]["step"], records[-1]["total_steps"], records[-1]["diverged"]
+    steps = steps if result is None else result.steps
+    interrupted = result is None or (steps < total and not diverged)
+    message = "" if result is None else result.message
+    none = f"there is no checkpoint to go on from, but its evaluations are in {folder / 'metrics.jsonl'}"
+    if interrupted:
+        message = f"interrupted at step {steps} of {total}; {how_to_go_on(folder) if resumable else none}."
+    return {
+        "test_accuracy": last.get("test_accuracy"),
+        "test_loss": last.get("test_loss"),
+        "validation_accuracy": last.get("validation_accuracy"),
+        "train_loss": last.get("train_loss"),
+        "best_test_accuracy": max((record.get("test_accuracy") or 0.0 for record in records), default=None),
+        "warnings": warnings(config, records),
+        "divergences": [{key: record[key] for key in ("step", BACK_TO, "weight_lr")} for record in _backs(records)],
+        "steps": steps,
+        "seconds_per_step": result.seconds_per_step if result and rates else 1 / rates[-1] if rates else None,
+        "diverged": diverged,
+        "interrupted": interrupted,
+        "message": message,
+    }
+
+
+def how_to_go_on(folder: Path) -> str:
+    """The command that goes on with a run."""
+    return f"go on with `mupc train --resume {shlex.quote(str(folder))}`"
+
+
+def _backs(records: list[Record]) -> list[Record]:
+    """The divergences that were not the end."""
+    return [record for record in records if BACK_TO in record]
+
+
+def warnings(config: TrainConfig, records: list[Record]) -> list[str]:
+    """What went wrong without an end: a divergence, a loss that rose again, inference that climbed."""
+    found = [
+        f"training diverged before step {record['step']} and went back to step {record[BACK_TO]} with half the "
+        f"--weight-lr, {record['weight_lr']:.3g}"
+        for record in _backs(records)
+    ]
+    trained = [record for record in records if record.get("train_loss") is not None and not record["diverged"]]
+    if trained:
+        best, last = min(trained, key=lambda record: record["train_loss"]), trained[-1]
+        if last["train_loss"] > 3 * best["train_loss"]:
+            found.append(
+                f"training became unstable: the loss rose from {best['train_loss']:.3g} at step {best['step']} to "
+                f"{last['train_loss']:.3g}; lower --weight-lr, or use --schedule cosine"
+            )
+        plain = not (config.activity_decay or config.weight_decay or config.orthogonality)
+        if plain and config.method == "pc" and last["energy"] > 1.01 * config.output_precision * last["train_loss"]:
+            found.append(
+                f"inference raised the energy from {config.output_precision * last['train_loss']:.3g} to "
+                f"{last['energy']:.3g} instead of lowering it; lower --activity-lr"
+            )
+    return found
+
+
+def draw(records: list[Record], reach: Record, folder: Path) -> None:
+    """The figures of a run."""
+    figures = folder / "figures"
+    learning_curve.plot({folder.name: [r for r in records if BACK_TO not in r]}, figures / "learning-curve.png")
+    if "entry_sizes" in reach:
+        credit_reach.plot(reach, figures / "credit-reach.png")
+
+
+def conclude(config: TrainConfig, summary: Summary, display: Display) -> None:
+    """The last lines: how well, how fast, how deep, and where it all is."""
+    if not (summary["interrupted"] or summary["diverged"]):
+        quality = f"test loss {summary['test_loss']:.4f}"
+        if summary["test_accuracy"] is not None:
+            quality = f"test accuracy {percent(summary['test_accuracy'])}"
+        pace = f"{1e3 * summary['seconds_per_step']:.3g} ms per step"
+        display.say(f"{quality} after {summary['steps']} steps in {clock(summary['seconds'])} ({pace})")
+        display.say(sentence(config, summary["credit_reach"]))
+    for line in summary["warnings"]:
+        display.say(f"warning: {line}")
+    display.say(f"run folder {summary['out']}")

@@ -1,0 +1,324 @@
+"""Going on from a checkpoint: to the bit as without an interruption, never from half of one or another run's."""
+
+import errno
+import json
+import os
+import shutil
+
+import jax
+import jax.random as jr
+import numpy as np
+import optax
+import pytest
+
+import mupc
+from mupc import _checkpoint
+from mupc._checkpoint import Checkpoints, only_writer
+from mupc.data import Dataset, Normalisation, Split
+
+SOLVER = mupc.GradientDescent(lr=0.2, steps=3)
+TIMES = ("seconds", "steps_per_second")
+
+
+class Crash(Exception):
+    """What takes a process down."""
+
+
+def clusters(seed=0, name="clusters"):
+    rng = np.random.default_rng(seed)
+    labels = rng.integers(0, 3, 60).astype(np.int32)
+    raw = (3 * np.eye(3, 5)[labels] + rng.normal(size=(60, 5))).astype(np.float32)
+    return Dataset(name, Split(raw[:48], labels[:48]), Split(raw[48:], labels[48:]), None, 3, None, Normalisation(),
+                   False, "made here")  # fmt: skip
+
+
+def network(**options):
+    return mupc.Network(5, 3, **{"width": 6, "hidden_layers": 3, "activation": "tanh"} | options, key=jr.key(0))
+
+
+def fit(folder=None, *, data=None, net=None, solver=SOLVER, **options):
+    """Six steps an epoch, an evaluation after every four, two epochs: at 0, 4, 8 and 12."""
+    options = {"epochs": 2, "batch_size": 8, "weight_lr": 0.03, "evaluate_every": 4, "checkpoints": folder} | options
+    return mupc.fit(net or network(), data or clusters(), solver, **options)
+
+
+def crash_at(step):
+    def callback(record):
+        if record["step"] == step:
+            raise Crash
+
+    return [callback]
+
+
+def assert_same(result, other):
+    for one, two in zip(jax.tree.leaves(result.network), jax.tree.leaves(other.network), strict=True):
+        np.testing.assert_array_equal(one, two, strict=True)
+    np.testing.assert_array_equal(result.losses, other.losses, strict=True)
+    timeless = [
+        [{key: value for key, value in record.items() if key not in TIMES} for record in run.history]
+        for run in (result, other)
+    ]
+    np.testing.assert_equal(*timeless)
+    assert (result.steps, result.diverged, result.message) == (other.steps, other.diverged, other.message)
+
+
+def names(folder):
+    return sorted(path.name for path in folder.iterdir() if path.name != ".lock")
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"optimiser": "momentum", "schedule": "cosine", "checkpoint_every": 3},
+        {"solver": None, "method": "bp", "optimiser": "sgd", "checkpoint_every": 5},
+        {"solver": mupc.GradientDescent(lr="auto", steps=3), "checkpoint_every": 2},
+        {"net": network(hidden_layers=1, use_bias=True), "optimiser": optax.adamw(0.01)},
+    ],
+    ids=["adam", "between evaluations", "no optimiser state", "tuned step size", "own optimiser"],
+)
+def test_resuming_changes_nothing(tmp_path, options):
+    """A crash at every evaluation; each process is a new call, which knows only what is on disk."""
+    want = fit(tmp_path / "whole", **options)
+    for step in (4, 8, 12):
+        with pytest.raises(Crash):
+            fit(tmp_path / "parts", callbacks=crash_at(step), **options)
+    assert_same(fit(tmp_path / "parts", **options), want)
+    if "checkpoint_every" not in options:
+        assert_same(fit(**options), want)
+
+
+def test_checkpoints_between_evaluations_change_no_number(tmp_path):
+    assert_same(fit(tmp_path, checkpoint_every=1), fit())
+
+
+def test_only_new_records_are_reported(tmp_path):
+    with pytest.raises(Crash):
+        fit(tmp_path, callbacks=crash_at(8))
+    seen = []
+    result = fit(tmp_path, callbacks=[seen.append])
+    assert [record["step"] for record in seen] == [8, 12]
+    assert [record["step"] for record in result.history] == [0, 4, 8, 12]
+    seconds = [record["seconds"] for record in result.history]
+    assert seconds == sorted(seconds)
+
+
+def test_a_finished_run_takes_no_step_and_trains_on_with_more_epochs(tmp_path):
+    done = fit(tmp_path)
+    seen = []
+    assert_same(fit(tmp_path, callbacks=[seen.append]), done)
+    assert seen == []
+    longer = fit(tmp_path, epochs=4, callbacks=[seen.append])
+    assert [record["step"] for record in seen] == [16, 20, 24]
+    want = fit(epochs=4)
+    np.testing.assert_array_equal(longer.losses, want.losses)
+    np.testing.assert_array_equal(longer.network.hidden.weight, want.network.hidden.weight)
+
+
+@pytest.mark.parametrize("every", [None, 3])
+def test_stopping_keeps_everything(tmp_path, every):
+    """`stop` is asked before each dispatch: at 0, then at each evaluation and checkpoint."""
+    for asked, steps in ((0, 0), (1, 4 if every is None else 3), (1, 8 if every is None else 4)):
+        calls = iter([False] * asked + [True])
+        part = fit(tmp_path, stop=lambda calls=calls: next(calls), checkpoint_every=every)
+        assert part.steps == steps
+        assert part.message == f"training was stopped after {part.steps} of 12 steps"
+        assert len(part.losses) == part.steps
+        assert not part.diverged
+    assert_same(fit(tmp_path, checkpoint_every=every), fit())
+
+
+@pytest.mark.parametrize("keep", [1, 3])
+def test_the_last_few_are_kept(tmp_path, keep):
+    fit(tmp_path, checkpoint_every=2, keep=keep)
+    assert names(tmp_path) == [f"step-{step:08d}" for step in (2, 4, 6, 8, 10, 12)[-keep:]]
+
+
+def damaged(path):
+    """Every way in which one file of a checkpoint can be wrong."""
+    for file in sorted(file for file in path.rglob("*") if file.is_file()):
+        content = file.read_bytes()
+        half = content[: len(content) // 2]
+        flipped = half + bytes([content[len(half)] ^ 1]) + content[len(half) + 1 :] if content else b"x"
+        for change in (half, flipped, None):
+            if change == content:
+                continue
+            file.unlink() if change is None else file.write_bytes(change)
+            yield file
+            file.write_bytes(content)
+
+
+def test_a_damaged_checkpoint_is_never_taken_for_a_whole_one(tmp_path):
+    fit(tmp_path)
+    last = tmp_path / "step-00000012"
+    count = 0
+    for file in damaged(last):
+        found, wrong = _checkpoint.find(tmp_path)
+        assert found.step == 8, file
+        assert len(wrong) == 1
+        assert str(last) in wrong[0]
+        count += 1
+    assert count > 20
+    assert _checkpoint.find(tmp_path)[0].step == 12
+
+
+def test_training_goes_on_from_the_one_before_a_damaged_one(tmp_path):
+    want = fit(tmp_path)
+    (tmp_path / "step-00000012" / "about.json").write_text("{")
+    with pytest.warns(RuntimeWarning, match="step-00000012 is damaged .*; training goes on from step 8"):
+        assert_same(fit(tmp_path), want)
+    assert _checkpoint.find(tmp_path)[0].step == 12
+    for name in names(tmp_path):
+        shutil.rmtree(tmp_path / name / "arrays")
+    with pytest.raises(ValueError, match=r"step-00000012 is damaged .* no other before it: delete .* and train anew"):
+        fit(tmp_path)
+
+
+def test_what_a_killed_process_was_writing_is_swept_away(tmp_path):
+    for name in (".unfinished-step-00000004", ".unfinished-old-step-00000002"):
+        (tmp_path / name / "arrays").mkdir(parents=True)
+    assert fit(tmp_path).steps == 12
+    assert names(tmp_path) == ["step-00000008", "step-00000012"]
+
+
+@pytest.mark.parametrize(
+    ("changes", "difference"),
+    [
+        ({"net": network(width=7)}, "network.width was 6 and is 7"),
+        ({"net": network(hidden_layers=4)}, "network.hidden_layers was 3 and is 4"),
+        ({"net": network(activation="relu")}, "network.activation was tanh and is relu"),
+        ({"net": network(use_bias=True)}, "network.input.bias was None and is float64"),
+        ({"solver": mupc.GradientDescent(lr=0.3, steps=3)}, "solver.lr was 0.2 and is 0.3"),
+        ({"solver": mupc.ErrorSpace()}, "solver was GradientDescent and is ErrorSpace"),
+        ({"energy": mupc.Energy(output_precision=0.5)}, "energy.output_precision was 1.0 and is 0.5"),
+        ({"weight_lr": 0.04}, "weight_lr was 0.03 and is 0.04"),
+        ({"seed": 1}, r"key was \[0, 0\] and is \[0, 1\]"),
+        ({"optimiser": "sgd"}, "optimiser was adam and is sgd"),
+        ({"batch_size": 12}, "batch_size was 8 and is 12"),
+        ({"precision": "float32"}, "precision was float64 and is float32"),
+        ({"data": clusters(seed=1)}, r"the training data \(raw\) was float32\[48, 5\] with checksum"),
+    ],
+)
+def test_a_checkpoint_of_another_run_is_refused(tmp_path_factory, changes, difference):
+    folder = tmp_path_factory.getbasetemp() / "of-one-run"
+    if not folder.exists():
+        fit(folder, epochs=0.5)
+    with pytest.raises(ValueError, match=f"are of another run: {difference}.* Give the same settings, or another") as e:
+        fit(folder, **changes)
+    assert "\n" not in str(e.value)
+
+
+def test_an_optimiser_of_ones_own_with_another_state_is_refused(tmp_path):
+    fit(tmp_path, epochs=0.5, optimiser=optax.sgd(0.1))
+    with pytest.raises(ValueError, match="it has nothing for state.optimiser"):
+        fit(tmp_path, epochs=0.5, optimiser=optax.adam(0.1))
+
+
+def test_a_newer_format_is_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr(_checkpoint, "FORMAT", 2)
+    fit(tmp_path, epochs=0.5)
+    monkeypatch.setattr(_checkpoint, "FORMAT", 1)
+    with pytest.raises(ValueError, match="is of format 2, newer than the 1 known here: update mupc"):
+        fit(tmp_path)
+
+
+def test_nothing_is_pickled(tmp_path):
+    fit(tmp_path, epochs=0.5, metrics={"norms": lambda n: np.asarray([1.0, 2.0])})
+    (path,) = _checkpoint.steps(tmp_path).values()
+    about = json.loads((path / "about.json").read_text())
+    assert about["history"][0]["norms"] == [1.0, 2.0]
+    files = [file for file in path.rglob("*") if file.is_file()]
+    assert not [file for file in files if file.read_bytes().startswith(b"\x80")]  # how a pickle begins
+    with pytest.raises(ValueError, match="a metric returned .* return numbers, text or lists"):
+        fit(tmp_path / "other", metrics={"itself": lambda n: n})
+
+
+def test_a_second_writer_is_refused(tmp_path):
+    with only_writer(tmp_path), pytest.raises(ValueError, match="another process is training in .*: let it end"):
+        fit(tmp_path)
+    assert fit(tmp_path).steps == 12
+
+
+LINEAR = {"solver": None, "method": "bp", "optimiser": "sgd", "evaluate_every": 12, "epochs": 4}
+
+
+def test_halving_the_rate_leads_out_of_a_divergence(tmp_path):
+    """A linear network that bears a rate of 2, but neither 4 nor more."""
+    options = LINEAR | {"net": network(activation="linear"), "weight_lr": 16.0}
+    with pytest.warns(RuntimeWarning, match="diverged between step 0 and step 12"):
+        fit(**options)
+    result = fit(**options, on_divergence="halve-lr")
+    assert [record["step"] for record in result.history] == [0, 12, 12, 12, 12, 24]
+    assert [record["diverged"] for record in result.history] == [False, True, True, True, False, False]
+    marks = [(record.get("back_to_step"), record.get("weight_lr")) for record in result.history]
+    assert marks == [(None, None), (0, 8.0), (0, 4.0), (0, 2.0), (None, None), (None, None)]
+    want = fit(**options | {"weight_lr": 2.0})
+    np.testing.assert_array_equal(result.losses, want.losses)
+    np.testing.assert_array_equal(result.network.hidden.weight, want.network.hidden.weight)
+    with pytest.raises(Crash):
+        fit(tmp_path, **options, on_divergence="halve-lr", callbacks=crash_at(24), checkpoint_every=1)
+    resumed = fit(tmp_path, **options, on_divergence="halve-lr", checkpoint_every=1)
+    assert_same(resumed, result)
+
+
+def test_halving_ends_after_five_times():
+    with pytest.warns(RuntimeWarning, match="diverged between step 0 and step 12"):
+        result = fit(**LINEAR, net=network(activation="linear"), weight_lr=1e9, on_divergence="halve-lr")
+    assert result.diverged
+    assert sum("back_to_step" in record for record in result.history) == 5
+    assert len(result.history) == 7
+
+
+def test_a_full_disk_leaves_the_last_checkpoint_whole(tmp_path, monkeypatch):
+    write = _checkpoint._write
+
+    def full(scratch, arrays, about):
+        if "00000008" in scratch.name:
+            scratch.mkdir()
+            (scratch / "half").touch()
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        write(scratch, arrays, about)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(_checkpoint, "_write", full)
+        with pytest.raises(OSError, match="step 8 cannot .*No space left on device.*; that of step 4 is still there"):
+            fit(tmp_path)
+    assert names(tmp_path) == ["step-00000004"]
+    assert_same(fit(tmp_path), fit())
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"checkpoint_every": 2}, "checkpoint_every needs a folder: give checkpoints=DIR"),
+        ({"checkpoints": "x", "checkpoint_every": 0}, "checkpoint_every must be at least 1, got 0"),
+        ({"checkpoints": "x", "keep": 0}, "keep must be at least 1, got 0"),
+        ({"on_divergence": "halve"}, "on_divergence 'halve' is not known. Did you mean 'halve-lr'"),
+        ({"on_divergence": "halve-lr", "optimiser": optax.sgd(0.1)}, "has no rate to halve"),
+    ],
+)
+def test_bad_arguments(tmp_path, monkeypatch, options, message):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ValueError, match=message):
+        fit(**options)
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_folder_that_cannot_be_made(tmp_path):
+    (tmp_path / "file").touch()
+    with pytest.raises(ValueError, match="the folder for checkpoints .* cannot be made"):
+        fit(tmp_path / "file")
+
+
+def test_checkpoints_of_anything_that_has_names(tmp_path):
+    """The files by themselves: arrays of all kinds come back as they went, to the bit."""
+    arrays = {"a.b[0]": np.linspace(0, 1, 7, dtype=np.float32), "n": np.asarray(3), "k": np.arange(4, dtype=np.uint32)}
+    with Checkpoints(tmp_path, {"x": "1"}, keep=2) as checkpoints:
+        checkpoints.save(5, arrays, {"history": [{"loss": 0.1}]})
+        found = checkpoints.newest()
+        assert (found.step, found.about["history"]) == (5, [{"loss": 0.1}])
+        for name, array in found.arrays().items():
+            np.testing.assert_array_equal(array, arrays[name], strict=True)
+        assert found.arrays().keys() == arrays.keys()
+    with pytest.raises(ValueError, match="x was 1 and is 2 now"), Checkpoints(tmp_path, {"x": "2"}, keep=2) as other:
+        other.newest()
