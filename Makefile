@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: setup train test test-postgres zoo fuzz check bench clean
+.PHONY: setup train test test-postgres zoo faults fuzz check bench clean
 
 setup: .venv/installed
 
@@ -23,6 +23,9 @@ test-postgres: setup
 
 zoo: setup
 	$(BIN)/python -m pytest -n auto --dist worksteal --zoo
+
+faults: setup
+	$(BIN)/python tests/faults.py 50
 
 fuzz: setup
 	MUPC_FUZZ=full $(BIN)/python -m pytest -n 0 tests/fuzz -p no:cacheprovider

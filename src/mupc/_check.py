@@ -35,6 +35,14 @@ def integer(what: str, value: object, at_least: int) -> int:
     return int(value)
 
 
+def seed(value: object) -> int:
+    """A whole number that random keys can be made of."""
+    whole = integer("seed", value, -(2**63))
+    if whole >= 2**63:
+        raise ValueError(f"seed must be below 2**63, got {whole}.")
+    return whole
+
+
 def number(what: str, value: Any, *, at_least: Real = None, above: Real = None) -> None:
     """A finite number inside its bounds. Arrays (a swept or traced value) are taken on trust."""
     if hasattr(value, "aval"):

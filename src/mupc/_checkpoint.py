@@ -122,7 +122,7 @@ def find(folder: Path) -> tuple[Checkpoint | None, list[str]]:
             about = json.loads((path / ABOUT).read_text(encoding="utf-8"))
             if not isinstance(about, dict) or not isinstance(about.get("format"), int):
                 raise ValueError("it is something else")
-        except (OSError, ValueError) as error:
+        except (OSError, ValueError, RecursionError) as error:
             damaged.append(f"the checkpoint {path} is damaged ({_reason(error)})")
             continue
         if about["format"] > FORMAT:

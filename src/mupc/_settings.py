@@ -65,7 +65,7 @@ class Settings:
             energy=Energy() if energy is None else energy,
             raw=jnp.asarray(dataset.train.raw),
             targets=jnp.asarray(dataset.train.targets),
-            key=jr.key(seed),
+            key=jr.key(_check.seed(seed)),
             weight_lr=jnp.asarray(weight_lr, policy.dtype),
             optimiser=self.optimiser,
             schedule=self.schedule,

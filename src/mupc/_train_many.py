@@ -130,7 +130,7 @@ def _together(runs: list[Run], job: Job) -> Job:
     numbers = (
         _stack([traced(run.solver) for run in runs], dtype),
         _stack([Energy() if run.energy is None else run.energy for run in runs], dtype),
-        jnp.stack([jr.key(run.seed) for run in runs]),
+        jnp.stack([jr.key(_check.seed(run.seed)) for run in runs]),
         jnp.asarray([run.weight_lr for run in runs], dtype),
     )
     where = lambda j: (j.solver, j.energy, j.key, j.weight_lr)  # noqa: E731

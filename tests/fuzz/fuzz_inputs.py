@@ -28,13 +28,13 @@ def value():
     return st.sampled_from(WORDS) | st.integers().map(str) | st.floats().map(str) | text
 
 
-def argv(flags, sized, required=(), limited=()):
+def argv(flags, sized, required=()):
     """A command line: `required` words, then some flags of a list, misspelt ones too, with values that may be missing.
-    Flags in `sized` get sizes, those in `limited` no impossible ones."""
+    Flags in `sized` get sizes, impossible ones too."""
     known = st.sampled_from(sorted(flags)).flatmap(
         lambda name: st.tuples(
             st.just(f"--{name}"),
-            st.sampled_from(SIZES if name in limited else SIZES + IMPOSSIBLE) if name in sized else value(),
+            st.sampled_from(SIZES + IMPOSSIBLE) if name in sized else value(),
         )
     )
     lone = st.tuples(st.sampled_from(sorted(flags)).map(lambda name: f"--{name}"))

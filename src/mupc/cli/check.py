@@ -96,7 +96,7 @@ def run(argv: list[str]) -> int:
         summary = check(flags, Console())
     except ValueError as error:
         named = re.sub(r"(?<![\w-])seeds=(?=\d)", "--seeds ", in_flags(str(error)))
-        raise type(error)(named) from error
+        raise ValueError(named) from error
     if flags.output.json:
         print(dumps(summary, indent=2))
     if summary["interrupted"]:

@@ -231,7 +231,7 @@ def read(path: str | Path) -> dict[str, Any]:
         content = json.loads(file.read_text(encoding="utf-8"))
     except OSError as error:
         raise ValueError(f"--config {path} cannot be read ({error.strerror}): give a run's config.json.") from None
-    except ValueError:
+    except (ValueError, RecursionError):
         raise ValueError(f"--config {path} is not JSON: give the config.json that a run wrote.") from None
     if not isinstance(content, dict):
         raise ValueError(f"--config {path} holds no configuration: give the config.json that a run wrote.")

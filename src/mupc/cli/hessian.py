@@ -102,7 +102,7 @@ def run(argv: list[str]) -> int:
         summary = analyse(flags, Console())
     except ValueError as error:
         named = re.sub(r"(?<![\w-])(in|out)_size\b", r"--\1-size", in_flags(str(error)))
-        raise type(error)(named) from error
+        raise ValueError(named) from error
     if flags.output.json:
         print(dumps(summary, indent=2))
     if summary["interrupted"]:

@@ -68,7 +68,7 @@ def _initial(flags: NetworkFlags, width: int, depth: int, seed: int) -> Network:
             parameterisation=flags.parameterisation,
             skip=flags.skip,
             init=flags.init,
-            key=jr.key(seed),
+            key=jr.key(_check.seed(seed)),
         )
 
 

@@ -13,7 +13,7 @@ import jax
 import jax.random as jr
 from rich.console import Console
 
-from .. import data
+from .. import _check, data
 from .._checkpoint import find, only_writer
 from .._energy import Energy
 from .._network import Network
@@ -143,7 +143,7 @@ def build(config: TrainConfig, dataset: Dataset) -> tuple[Network, AbstractSolve
         width=config.width,
         hidden_layers=config.hidden_layers,
         **network_options(config),
-        key=jr.key(config.seed),
+        key=jr.key(_check.seed(config.seed)),
     )
     return network, make_solver(config) if config.method == "pc" else None
 

@@ -19,7 +19,7 @@ def run(argv: list[str]) -> int:
     try:
         summary = train(config, output, Console(), safety, interruption)
     except ValueError as error:
-        raise type(error)(in_flags(str(error))) from error
+        raise ValueError(in_flags(str(error))) from error
     if output.json:
         print(dumps(summary, indent=2))
     if summary["interrupted"] or summary["diverged"]:

@@ -134,7 +134,7 @@ def run(argv: list[str]) -> int:
         for pattern, name in _NAMES.items():
             message = re.sub(pattern, name, message)
         flag = lambda match: match[0].replace("_", "-")  # noqa: E731
-        raise type(error)(in_flags(re.sub(r"--\w+", flag, message))) from error
+        raise ValueError(in_flags(re.sub(r"--\w+", flag, message))) from error
     if flags.output.json:
         print(dumps(summary, indent=2))
     if summary["interrupted"]:
