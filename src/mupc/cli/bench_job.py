@@ -27,26 +27,16 @@ def measure_all(options: Options, out: str | None, console: Console) -> Summary:
     folder.write("config.json", about)
     say(console, f"{len(cases)} cases on {about['device']}; times are medians, taken in turns")
     rows: list[Row] = []
-    interrupted, started = False, time.perf_counter()
-    try:
-        with _bar(console) as bar:
-            task = bar.add_task("", total=len(cases))
-            for case in cases:
-                bar.update(task, description=case.label)
-                rows.append(measure(case, options))
-                folder.append(rows[-1])
-                say(console, line(rows[-1]))
-                bar.advance(task)
-    except KeyboardInterrupt:
-        if not rows:
-            folder.discard()
-            raise
-        interrupted = True
-    except Exception:
-        folder.discard()
-        raise
-    finally:
-        folder.close()
+    started = time.perf_counter()
+    with folder.recording(), _bar(console) as bar:
+        task = bar.add_task("", total=len(cases))
+        for case in cases:
+            bar.update(task, description=case.label)
+            rows.append(measure(case, options))
+            folder.append(rows[-1])
+            say(console, line(rows[-1]))
+            bar.advance(task)
+    interrupted = len(rows) < len(cases)
     message = f"interrupted; {len(rows)} of {len(cases)} cases are in {folder.path / 'summary.json'}."
     summary = {
         **about,

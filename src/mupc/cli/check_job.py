@@ -61,24 +61,14 @@ def _compare(flags: CheckFlags, console: Console) -> Summary:
         say(console, f"coordinate check: {_title(flags, settings)}")
         measured: list[Measured] = []
         begin = time.perf_counter()
-        try:
-            with Progress(console=console, disable=not console.is_terminal, transient=True) as bar:
-                task = bar.add_task("networks", total=len(shapes))
-                for one in found:
-                    measured.append(one)
-                    folder.append({**one.shape._asdict(), "sizes": [size._asdict() for size in one.sizes]})
-                    bar.advance(task)
-                    if not console.is_terminal:
-                        say(console, f"{one.shape.hidden_layers} hidden layers of {one.shape.width}: measured")
-        except KeyboardInterrupt:
-            if not measured:
-                folder.discard()
-                raise
-        except Exception:
-            folder.discard()
-            raise
-        finally:
-            folder.close()
+        with folder.recording(), Progress(console=console, disable=not console.is_terminal, transient=True) as bar:
+            task = bar.add_task("networks", total=len(shapes))
+            for one in found:
+                measured.append(one)
+                folder.append({**one.shape._asdict(), "sizes": [size._asdict() for size in one.sizes]})
+                bar.advance(task)
+                if not console.is_terminal:
+                    say(console, f"{one.shape.hidden_layers} hidden layers of {one.shape.width}: measured")
     interrupted = len(measured) < len(shapes)
     result = CoordinateCheck((), ()) if interrupted else conclude(measured, network.parameterisation)
     message = f"interrupted; {len(measured)} of {len(shapes)} sizes are in {folder.path / 'metrics.jsonl'}."

@@ -51,26 +51,16 @@ def analyse(flags: HessianFlags, console: Console) -> Summary:
     say(console, _title(cases, flags.network, energy))
     rows: list[Row] = []
     spectra: list[Row] = []
-    interrupted, begin = False, time.perf_counter()
-    try:
-        with Progress(console=console, disable=not console.is_terminal, transient=True) as bar:
-            task = bar.add_task("networks", total=len(cases) * flags.network.seeds)
-            for row, spectrum in _analyse(plan, flags, energy, lambda: bar.advance(task)):
-                rows.append(row)
-                spectra += [] if spectrum is None else [spectrum]
-                folder.append(row)
-                if len(cases) > 1 and not console.is_terminal:
-                    console.print(_line(row), highlight=False, soft_wrap=True)
-    except KeyboardInterrupt:
-        if not rows:
-            folder.discard()
-            raise
-        interrupted = True
-    except Exception:
-        folder.discard()
-        raise
-    finally:
-        folder.close()
+    begin = time.perf_counter()
+    with folder.recording(), Progress(console=console, disable=not console.is_terminal, transient=True) as bar:
+        task = bar.add_task("networks", total=len(cases) * flags.network.seeds)
+        for row, spectrum in _analyse(plan, flags, energy, lambda: bar.advance(task)):
+            rows.append(row)
+            spectra += [] if spectrum is None else [spectrum]
+            folder.append(row)
+            if len(cases) > 1 and not console.is_terminal:
+                console.print(_line(row), highlight=False, soft_wrap=True)
+    interrupted = len(rows) < len(cases)
     message = f"interrupted; {len(rows)} of {len(cases)} networks are in {folder.path / 'summary.json'}."
     summary = {
         "networks": rows,

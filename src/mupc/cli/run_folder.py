@@ -4,6 +4,7 @@ import contextlib
 import json
 import math
 import os
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -78,6 +79,20 @@ class RunFolder:
             if file is not None:
                 file.close()
         self._metrics = self._events = None
+
+    @contextlib.contextmanager
+    def recording(self) -> Iterator[None]:
+        """A context for work that appends records. Once there is one, an interruption ends it quietly, and what is
+        finished counts; a folder without any is taken back."""
+        try:
+            yield
+        except BaseException as error:
+            recorded = self._metrics is not None
+            self.discard()
+            if not (recorded and isinstance(error, KeyboardInterrupt)):
+                raise
+        finally:
+            self.close()
 
     def discard(self) -> None:
         """Takes back a folder in which nothing was recorded yet."""
