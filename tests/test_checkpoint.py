@@ -12,12 +12,18 @@ import optax
 import pytest
 
 import mupc
-from mupc import _checkpoint
+from mupc import _checkpoint, _keeper
 from mupc._checkpoint import Checkpoints, only_writer
 from mupc.data import Dataset, Normalisation, Split
 
 SOLVER = mupc.GradientDescent(lr=0.2, steps=3)
 TIMES = ("seconds", "steps_per_second")
+
+
+@pytest.fixture(autouse=True)
+def at_every_evaluation(monkeypatch):
+    """Networks are so small that writing takes longer than training."""
+    monkeypatch.setattr(_keeper, "PAUSE", 0)
 
 
 class Crash(Exception):
@@ -132,6 +138,16 @@ def test_stopping_keeps_everything(tmp_path, every):
 def test_the_last_few_are_kept(tmp_path, keep):
     fit(tmp_path, checkpoint_every=2, keep=keep)
     assert names(tmp_path) == [f"step-{step:08d}" for step in (2, 4, 6, 8, 10, 12)[-keep:]]
+
+
+def test_writing_takes_a_small_part_of_the_time(tmp_path, monkeypatch):
+    """With a pause without end, the first evaluation after a start and the end are left."""
+    monkeypatch.setattr(_keeper, "PAUSE", 1e9)
+    with pytest.raises(Crash):
+        fit(tmp_path, callbacks=crash_at(12), keep=9)
+    assert names(tmp_path) == ["step-00000004"]
+    assert_same(fit(tmp_path, keep=9), fit())
+    assert names(tmp_path) == ["step-00000004", "step-00000008", "step-00000012"]
 
 
 def damaged(path):

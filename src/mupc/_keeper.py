@@ -3,6 +3,7 @@
 import dataclasses
 import operator
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -18,6 +19,8 @@ from ._step import State, Trace
 
 HALVINGS = 5
 """How often a learning rate is halved before a run is given up."""
+PAUSE = 10
+"""Checkpoints at evaluations are so many times as far apart as writing one takes, or more: a tenth of the time."""
 BACK_TO = "back_to_step"
 """What the record of a divergence has that was not the end: the step from which training went on."""
 
@@ -61,15 +64,16 @@ _STEPS = operator.attrgetter("losses", "energies")
 
 @dataclasses.dataclass
 class Keeper:
-    """Looks after one run: saves it to `checkpoints` after each evaluation or `every` so many steps, asks `stop`
-    whether to end it early, and says whether a divergence leads back with half the learning rate (`halve`). `saved` is
-    the step and the number of records of the last checkpoint."""
+    """Looks after one run: saves it to `checkpoints` after evaluations or `every` so many steps, asks `stop` whether to
+    end it early, and says whether a divergence leads back with half the learning rate (`halve`). `saved` is the step
+    and the number of records of the last checkpoint, `rests` the time before which no evaluation asks for another."""
 
     checkpoints: Checkpoints | None = None
     every: int | None = None
     halve: bool = False
     stop: Callable[[], bool] | None = None
     saved: tuple[int, int] | None = None
+    rests: float = 0.0
 
     def stops(self) -> bool:
         """Whether to end here."""
@@ -88,7 +92,8 @@ class Keeper:
     ) -> None:
         """Writes a checkpoint if it is time for one, or `now` in any case. It holds `good`, too: where to go back to if
         the steps since then turn out to have diverged."""
-        due = place.step % self.every == 0 if self.every else not place.pieces
+        begin = time.monotonic()
+        due = place.step % self.every == 0 if self.every else not place.pieces and begin >= self.rests
         if self.checkpoints is None or not (due or now) or self.saved == (place.step, len(history)) or not place.finite:
             return
         trees: dict[str, Any] = {"state": place.state}
@@ -99,6 +104,8 @@ class Keeper:
         about = {"history": history, "seconds": place.seconds, "good": good.step}
         self.checkpoints.save(place.step, _arrays(trees), about)
         self.saved = place.step, len(history)
+        end = time.monotonic()
+        self.rests = end + PAUSE * (end - begin)
 
     def resume(self, start: State, blank: Trace) -> tuple[Place, Place, list[Record], list[np.ndarray]] | None:
         """The place, the last good one, the history and the losses in the newest checkpoint, if there is one."""

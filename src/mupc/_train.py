@@ -107,7 +107,7 @@ def fit(
     - `metrics`: more to measure at each evaluation, `{"name": function_of_the_network}`.
     - `callbacks`: called with each record as it is taken.
     - `checkpoints`: a folder to write checkpoints to and to go on from. `checkpoint_every`: steps between them; by
-      default one at each evaluation. `keep`: how many of the last.
+      default one at evaluations, but no more than takes a tenth of the time. `keep`: how many of the last.
     - `on_divergence`: `"stop"`, or `"halve-lr"` to go back to the last good state with half the `weight_lr`, up to five
       times; the record of each divergence says so with `back_to_step` and the new `weight_lr`.
     - `stop`: asked after each evaluation and checkpoint; training ends there, with a checkpoint, once it says True.

@@ -30,7 +30,7 @@ class SafetyFlags:
     """Go on with the run in this folder; more --epochs train it on."""
     keep: int = 2
     """Checkpoints to keep; 0 writes none."""
-    checkpoint_every: Annotated[int | None, hint("(default: one at each evaluation)", "STEPS")] = None
+    checkpoint_every: Annotated[int | None, hint("(default: at evaluations)", "STEPS")] = None
     """Steps between checkpoints."""
     on_divergence: Literal["stop", "halve-lr"] = "stop"
     """When the loss is not finite any more: stop, or go back with half the --weight-lr, up to five times."""
