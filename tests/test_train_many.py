@@ -251,10 +251,10 @@ def test_chunks_follow_from_memory(monkeypatch):
     need = _train_many._bytes(job, TANH[0], DATA)
     weights = 8 * (5 * 6 + 3 * 6 * 6 + 6 * 3)
     assert need > weights * (2 * 3 + 2)  # weights and Adam's two moments before and after, a gradient, an update
-    monkeypatch.setattr(_train_many, "_free_memory", lambda: 3.9 * need)
+    monkeypatch.setattr(_train_many, "free_memory", lambda: 3.9 * need)
     runs = [dataclasses.replace(GD[0], seed=seed) for seed in range(7)]
     assert len(mupc.fit_many(runs, DATA, **SHARED)) == 7
     assert sizes == [3, 3, 3]  # at most three at once; the last chunk is filled up with what is dropped again
-    monkeypatch.setattr(_train_many, "_free_memory", lambda: 0.9 * need)
+    monkeypatch.setattr(_train_many, "free_memory", lambda: 0.9 * need)
     with pytest.raises(ValueError, match="a run of this size needs about .* GiB, and there is room for"):
         mupc.fit_many(runs, DATA, **SHARED)

@@ -60,13 +60,13 @@ def weight_gradients(
             f"{network.width}: pass the network that it was inferred with."
         )
     network, inputs = policy.cast((network, inputs))
-    return _gradients(
+    return layer_gradients(
         network, inputs, solution.activities, solution.errors, solution.output_error, energy, policy, scaled=True
     )
 
 
 @eqx.filter_jit
-def _gradients(
+def layer_gradients(
     network: Network,
     x: Inputs,
     activities: Activities,
@@ -138,4 +138,4 @@ def backprop_step(
     output_error = energy.output_error(output, y)
     top = network.multipliers[2] * network.readout.transpose(output_error, policy)
     errors = backward_pass(network, activities, top, policy)
-    return _gradients(network, x, activities, errors, output_error, energy, policy, scaled=False), output
+    return layer_gradients(network, x, activities, errors, output_error, energy, policy, scaled=False), output

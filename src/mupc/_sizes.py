@@ -13,7 +13,7 @@ from jaxtyping import Array, Float
 from . import _optimiser
 from ._energy import Energy
 from ._layer import AbstractLayer
-from ._learn import _gradients
+from ._learn import layer_gradients
 from ._network import Network
 from ._precision import Precision
 from ._problem import Increments, Problem, problem
@@ -54,7 +54,7 @@ def trajectories(
         solved = solve(solver.tuned(posed), posed, history=False)
         ended, errors = (posed.base + solved.delta.hidden).mT, solved.errors.hidden.mT
         output_error = posed.output_error(solved.errors)
-        slopes = _gradients(network, x, ended, errors, output_error, energy, policy, scaled=True)
+        slopes = layer_gradients(network, x, ended, errors, output_error, energy, policy, scaled=True)
         updates, state = rule.update(slopes, state, network)
         # from the errors: a difference of activities would round the small ones away
         moved, _errors = posed.follow(Increments(solved.errors.hidden, None))

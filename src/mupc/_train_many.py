@@ -224,7 +224,7 @@ def _settings(name: str, value: Any) -> Iterator[tuple[str, Any]]:
 
 def _room(job: Job, network: Network, dataset: Dataset) -> int:
     """How many runs the device has memory for, by a rough count of what each keeps."""
-    free, need = _free_memory(), _bytes(job, network, dataset)
+    free, need = free_memory(), _bytes(job, network, dataset)
     if need > free:
         raise ValueError(
             f"a run of this size needs about {need / 2**30:.1f} GiB, and there is room for {free / 2**30:.1f} GiB: "
@@ -246,7 +246,7 @@ def _bytes(job: Job, network: Network, dataset: Dataset) -> int:
     return 2 * training + 4 * weights + samples * (network.hidden_layers + 1) * widest * item
 
 
-def _free_memory() -> float:
+def free_memory() -> float:
     device = jax.devices()[0]
     stats = device.memory_stats() if device.platform != "cpu" else None
     if stats and "bytes_limit" in stats:

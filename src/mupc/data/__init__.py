@@ -8,10 +8,10 @@
 Importing this package imports numpy and nothing heavier.
 """
 
+from .._cache import cache_folder
 from ._dataset import DataError, Dataset, Normalisation, Split
 from ._fetch import fetch
 from ._load import Available, FileCheck, available, check, load
-from ._locate import cache_folder
 
 __all__ = [
     "Available",

@@ -10,10 +10,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from .._cache import cache_folder
 from ._catalogue import Download, Entry, File, find_entry
 from ._dataset import DataError
 from ._formats import Damaged, read
-from ._locate import PathLike, cache_folder, find_file, searched, wanted
+from ._locate import PathLike, find_file, searched, wanted
 
 if TYPE_CHECKING:
     from rich.progress import Progress

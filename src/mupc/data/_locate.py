@@ -6,6 +6,7 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
+from .._cache import cache_folder
 from ._catalogue import Entry, File
 from ._dataset import DataError
 
@@ -39,11 +40,6 @@ class Location:
 
     place: Place
     files: tuple[Path, ...]
-
-
-def cache_folder() -> Path:
-    """The folder downloads go to: the environment variable `MUPC_CACHE`, else `~/.cache/mupc`."""
-    return Path(os.environ.get("MUPC_CACHE") or "~/.cache/mupc").expanduser()
 
 
 def find_file(folder: Path, file: File) -> Path | None:
