@@ -1,4 +1,5 @@
-"""The fast paths of gradient descent against the plain loop: the GPU's kernels, interpreted, and the CPU's blocks."""
+"""Fast paths against the plain ones: gradient descent by the GPU's kernels, interpreted, and by the CPU's blocks, and
+error space with J kept."""
 
 import dataclasses
 from types import SimpleNamespace
@@ -13,6 +14,7 @@ import pytest
 import mupc
 from mupc._activation import ACTIVATIONS
 from mupc._layer import DenseMap
+from mupc._linearised import linearise, respond
 from mupc._precision import POLICIES
 from mupc._problem import problem
 from mupc._solver import _blocked, _fused, solve
@@ -138,3 +140,54 @@ def test_where_they_are_used(monkeypatch):
     assert solver.all_steps(posed(), [(3, 4)]) is None
     monkeypatch.undo()
     assert not _fused.available(posed())  # the CPU has none
+
+
+def linearised(width, depth, batch, precision, skip=1, loss="mse"):
+    """At a random point, where errors are not zero."""
+    key = jr.split(jr.key(3), 4)
+    network = mupc.Network(6, 3, width, depth, activation="tanh", skip=min(skip, depth - 1), key=key[0])
+    policy = POLICIES[precision]
+    network, x = policy.cast((network, jr.normal(key[1], (batch, 6))))
+    y = jax.nn.one_hot(jnp.arange(batch) % 3, 3, dtype=policy.dtype)
+    energy = mupc.Energy(loss=loss, output_precision=0.5)
+    case = problem(network, x, y, energy, policy, activities=None, free_input=False)
+    delta = jax.tree.map(lambda z: 0.1 * jr.normal(key[2], z.shape, z.dtype), case.start())
+    return linearise(case, delta, case.errors(delta))
+
+
+@pytest.mark.parametrize(
+    "width, depth, batch, skip, loss",
+    [
+        (1, 1, 1, 0, "mse"),
+        (7, 2, 1, 1, "mse"),
+        (100, 3, 5, 1, "mse"),
+        (7, 5, 3, 2, "mse"),
+        (16, 4, 6, 1, "cross-entropy"),
+    ],
+)
+def test_error_space_with_the_response_kept(width, depth, batch, skip, loss):
+    passes = linearised(width, depth, batch, "float64", skip, loss)
+    kept = dataclasses.replace(passes, response=respond(passes))
+    slope = passes.error_gradient()
+    np.testing.assert_allclose(kept.error_gradient().hidden, slope.hidden, rtol=1e-11, atol=1e-14)
+    for steps in (1, 3, 6, None):
+        want = passes.solve(slope, steps, tol=1e-13).hidden
+        np.testing.assert_allclose(kept.solve(slope, steps, tol=1e-13).hidden, want, rtol=1e-9, atol=1e-12)
+
+
+def test_the_response_is_kept_as_products_read_it():
+    passes = linearised(100, 6, 5, "bf16")
+    response = respond(passes)
+    assert response.rows.dtype == jnp.bfloat16
+    want = respond(linearised(100, 6, 5, "float32")).rows
+    np.testing.assert_allclose(response.rows.astype(jnp.float32), want, rtol=0, atol=0.02 * float(jnp.max(want)))
+
+
+def test_where_the_response_is_kept(monkeypatch):
+    plain = linearised(7, 3, 2, "float32")
+    assert plain.with_response().response is None  # a CPU is quicker with a few narrow passes
+    monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
+    assert plain.with_response().response is not None
+    decaying = eqx.tree_at(lambda at: at.problem.energy.activity_decay, plain, 0.1)
+    many = eqx.tree_at(lambda at: at.problem.y, plain, jnp.zeros((33, 2)))
+    assert decaying.with_response().response is None and many.with_response().response is None

@@ -23,6 +23,8 @@ class AbstractMap(eqx.Module):
     """The linear part of a layer, W, made ready to be applied many times. Signals have the batch last here: a product
     then reads W as it lies in memory, which on a CPU is up to twice as fast as the other order."""
 
+    precision: eqx.AbstractVar[Precision]
+
     @abc.abstractmethod
     def linear(self, u: Columns) -> Columns:
         """W·u."""

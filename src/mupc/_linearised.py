@@ -7,8 +7,11 @@ errors may take the place of activities as unknowns at the price of one pass eac
     I + λ JᵀSJ + α A⁻ᵀA⁻¹,      J the derivative of the output in the errors, S that of the loss,
 
 is the identity plus something whose rank is the output size (without activity decay α): a few steps of conjugate
-gradients solve it at any depth.
+gradients solve it at any depth. Each takes a pass up and a pass down; or, with few outputs, J itself is kept, which a
+single pass down finds, wide enough for all outputs. A GPU needs little longer for it than for a narrow one.
 """
+
+import dataclasses
 
 import equinox as eqx
 import jax
@@ -27,11 +30,35 @@ DAMPING = 0.01
 """Of a free z₀, in units of what an error of its own would cost."""
 
 
-class Force(eqx.Module):
-    """A signal on the activities: on the last layer alone, or with activity decay on all."""
+OUTPUTS = 32
+"""The most outputs with which J is kept."""
 
-    top: Layer
+ROOM = 2**30
+"""The most numbers that it may have."""
+
+
+Wide = Float[Array, "width _"]  # a column for every output of every sample
+
+
+class Force(eqx.Module):
+    """A signal on the activities: one on the output that the last of them feel, and with activity decay one on all."""
+
+    output: Output
     rest: Increments | None
+
+
+class Response(eqx.Module):
+    """J, the derivative of the output in the errors of the hidden layers."""
+
+    rows: Float[Array, "layers width out batch"]
+
+    def output_change(self, e: Hidden) -> Output:
+        """J·e."""
+        return jnp.sum(self.rows.astype(e.dtype) * e[:, :, None], axis=(0, 1))
+
+    def signals(self, output: Output) -> Hidden:
+        """Jᵀ times a signal on the output."""
+        return jnp.sum(self.rows.astype(output.dtype) * output, axis=2)
 
 
 class Linearised(eqx.Module):
@@ -41,6 +68,7 @@ class Linearised(eqx.Module):
     delta: Increments
     errors: Errors
     slopes: Hidden
+    response: Response | None = None  # J, where it is kept
 
     def roll(self, e: Increments) -> Increments:
         """A⁻¹: how the activities follow a change of the errors, and of a free z₀."""
@@ -58,15 +86,18 @@ class Linearised(eqx.Module):
 
     def unroll(self, force: Force) -> Increments:
         """A⁻ᵀ: how a force on the activities acts on the errors, and on a free z₀."""
+        if self.response is not None and force.rest is None:
+            return Increments(self.response.signals(self.problem.energy.output_precision * force.output), None)
         first, hidden, _ = self.problem.multipliers
-        rest = force.rest
+        rest, top = force.rest, self._top(force)
 
         def step(item: tuple[AbstractMap, Layer, Layer | None], v: Layer) -> Layer:
             layer, slope, own = item
             back = slope * (hidden * layer.transpose(v))
             return back if own is None else back + own
 
-        top = force.top if rest is None else force.top + rest.hidden[-1]
+        if rest is not None:
+            top = top + rest.hidden[-1]
         items = (self.problem.hidden, self.slopes[:-1], None if rest is None else rest.hidden[:-1])
         v = recurrence(step, top, items, self.problem.skip, reverse=True)
         if self.problem.input is None:
@@ -81,10 +112,24 @@ class Linearised(eqx.Module):
     def curvature(self, d: Increments) -> Force:
         """The second derivative of the output loss and of activity decay times a change of the activities."""
         energy = self.problem.energy
-        bend = energy.output_curvature(self.errors.output.T, self.problem.y.T, self.output_change(d).T)
         decay = energy.activity_decay
         rest = jax.tree.map(lambda leaf: decay * leaf, d) if energy.decays_activities else None
-        return Force(self._from_output(bend), rest)
+        return Force(self._bend(self.output_change(d)), rest)
+
+    def _bend(self, change: Output) -> Output:
+        """The second derivative of the output loss times a change of the output."""
+        return self.problem.energy.output_curvature(self.errors.output.T, self.problem.y.T, change.T).T
+
+    def _bent(self, p: Increments) -> tuple[Force, PerSample]:
+        """The curvature of a change of the errors, and how strong it is along that change itself."""
+        if self.response is None:
+            d = self.roll(p)
+            change, force = self.output_change(d), self.curvature(d)
+            rest = 0.0 if force.rest is None else dot(force.rest, d)
+        else:
+            change, rest = self.response.output_change(p.hidden), 0.0
+            force = Force(self._bend(change), None)
+        return force, self.problem.energy.output_precision * jnp.sum(force.output * change, axis=0) + rest
 
     def hessian(self, d: Increments) -> Increments:
         """The Gauss–Newton Hessian in the activities times d: AᵀA d and the curvature, for all layers at once."""
@@ -92,7 +137,7 @@ class Linearised(eqx.Module):
         e = self.problem.error_change(d, self.slopes * d.hidden)
         force = self.curvature(d)
         back = self.slopes[:-1] * (hidden * self.problem.hidden.transpose(e[1:]))
-        own = e - returned(e, self.problem.skip) + jnp.concatenate([-back, force.top[None]])
+        own = e - returned(e, self.problem.skip) + jnp.concatenate([-back, self._top(force)[None]])
         into = None if self.problem.input is None else -first * self.problem.input.transpose(e[0])
         product = Increments(own, into)
         return product if force.rest is None else jax.tree.map(jnp.add, product, force.rest)
@@ -103,7 +148,7 @@ class Linearised(eqx.Module):
         rest = None
         if energy.decays_activities:
             rest = jax.tree.map(lambda z: energy.activity_decay * z, self.problem.at(self.delta))
-        pulled = self.unroll(Force(-self._from_output(self.problem.output_error(self.errors)), rest))
+        pulled = self.unroll(Force(-self.problem.output_error(self.errors).T, rest))
         return Increments(self.errors.hidden + pulled.hidden, pulled.input)
 
     def solve(self, rhs: Increments, steps: int | None, tol: float = 0.0) -> Increments:
@@ -115,9 +160,7 @@ class Linearised(eqx.Module):
         """
 
         def advance(x: Increments, p: Increments, rr: PerSample) -> tuple:
-            d = self.roll(p)
-            force = self.curvature(d)
-            bend = jnp.sum(force.top * d.hidden[-1], axis=0) + (0.0 if force.rest is None else dot(force.rest, d))
+            force, bend = self._bent(p)
             length = _ratio(rr, dot(p, _damped(p)) + bend)
             return _add(x, length, p), length, force
 
@@ -150,10 +193,39 @@ class Linearised(eqx.Module):
         found: Increments = jax.lax.while_loop(unfinished, body, (x, rhs, rhs, first, count))[0]
         return found
 
-    def _from_output(self, signal: Float[Array, "batch out"]) -> Layer:
-        """λ times the derivative of the output in the last activities, transposed, times a signal on the output."""
+    def _top(self, force: Force) -> Layer:
+        """What the last activities feel of a force: λ times the derivative of the output in them, transposed, times the
+        signal on the output."""
         weight = self.problem.multipliers[2] * self.problem.energy.output_precision
-        return self.slopes[-1] * (weight * self.problem.readout.transpose(signal.T))
+        return self.slopes[-1] * (weight * self.problem.readout.transpose(force.output))
+
+    def with_response(self) -> "Linearised":
+        """The same with J kept, where that is worth it: on a GPU, with few outputs and without activity decay."""
+        outputs = len(self.problem.y)
+        small = outputs <= OUTPUTS and outputs * self.slopes.size <= ROOM
+        plain = self.problem.input is None and not self.problem.energy.decays_activities
+        if not (small and plain and jax.default_backend() == "gpu"):
+            return self
+        return dataclasses.replace(self, response=respond(self))
+
+
+def respond(linear: Linearised) -> Response:
+    """J, by one pass down with a column for every output of every sample."""
+    problem, slopes = linear.problem, linear.slopes
+    _, hidden, last = problem.multipliers
+    outputs = len(problem.y)
+
+    def wide(slope: Layer, back: Wide) -> Wide:
+        return (slope[:, None] * back.reshape(len(slope), outputs, -1)).reshape(len(slope), -1)
+
+    def step(item: tuple[AbstractMap, Layer], v: Wide) -> Wide:
+        layer, slope = item
+        return wide(slope, hidden * layer.transpose(v))
+
+    top = wide(slopes[-1], last * problem.readout.transpose(jnp.eye(outputs, dtype=slopes.dtype)))
+    keep = problem.hidden.precision.cast_operands
+    rows = recurrence(step, top, (problem.hidden, slopes[:-1]), problem.skip, reverse=True, keep=keep)
+    return Response(rows.reshape(*slopes.shape[:2], outputs, -1))
 
 
 def linearise(problem: Problem, delta: Increments, errors: Errors) -> Linearised:

@@ -208,8 +208,10 @@ def recurrence(
     items: PyTree,
     skip: int,
     reverse: bool = False,
+    keep: Callable[[BatchedState], BatchedState] = lambda v: v,
 ) -> Float[Array, "layers _ _"]:
-    """v₁ = first, v_{k+1} = step(item_k, v_k) + v_{k+1-skip}, all of them stacked (in reverse: from the top down).
+    """v₁ = first, v_{k+1} = step(item_k, v_k) + v_{k+1-skip}, `keep` of all of them stacked (in reverse: from the top
+    down).
 
     One compiled body whatever the depth. What lies before v₁ counts as zero, which is where an n-skip begins.
     """
@@ -219,7 +221,7 @@ def recurrence(
         following = step(item, delay[-1])
         if skip:
             following = following + delay[0]
-        return jnp.concatenate([delay[1:], following[None]]), following
+        return jnp.concatenate([delay[1:], following[None]]), keep(following)
 
     count = len(jax.tree.leaves(items)[0])
     if jax.default_backend() == "gpu" and 0 < count < SHALLOW:
@@ -231,4 +233,5 @@ def recurrence(
     else:
         unroll = UNROLL if jax.default_backend() == "gpu" else 1
         rest = jax.lax.scan(body, delay, items, reverse=reverse, unroll=unroll)[1]
-    return jnp.concatenate([rest, first[None]] if reverse else [first[None], rest])
+    end = keep(first)[None]
+    return jnp.concatenate([rest, end] if reverse else [end, rest])

@@ -1,10 +1,11 @@
 """`fit_many`: runs that differ in numbers only, trained side by side as one program."""
 
+import contextlib
 import dataclasses
 import itertools
 import math
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from numbers import Number
 from typing import Any
 
@@ -15,7 +16,9 @@ import jax.random as jr
 import numpy as np
 
 from . import _check, _optimiser
+from ._checkpoint import Checkpoints, describe
 from ._energy import Energy
+from ._keeper import Keeper
 from ._network import Network, check_network
 from ._optimiser import Optimiser
 from ._precision import POLICIES
@@ -26,6 +29,8 @@ from ._train import EVALUATION_CHUNK, Evaluation, FitResult, Record, train
 from ._types import Real
 from .data import Dataset
 
+KEEP = 2
+"""Checkpoints that are kept of every chunk."""
 MEMORY_SHARE = 0.5
 """Of the memory that a device has free (a computer has), how much the estimate for a chunk of runs may take."""
 
@@ -56,7 +61,10 @@ def fit_many(
     augment: bool = False,
     precision: str | None = None,
     chunk: int | None = None,
+    metrics: Mapping[str, Callable[[Network], Any]] | None = None,
     callbacks: Sequence[Callable[[int, Record], None]] = (),
+    checkpoints: str | os.PathLike[str] | None = None,
+    stop: Callable[[], bool] | None = None,
 ) -> list[FitResult]:
     """Trains many networks at once, each as `mupc.fit` would by itself.
 
@@ -69,10 +77,12 @@ def fit_many(
     - `runs`: a sequence of `mupc.Run(network, solver, weight_lr, seed, energy)`. Sizes, activation, parameterisation,
       kind and steps of the solver must be the same for all.
     - `dataset`, `epochs`, `method`, `batch_size`, `optimiser`, `schedule`, `evaluate_every`, `unsupervised`, `augment`,
-      `precision`: as for `mupc.fit`, for all runs.
+      `precision`, `metrics`: as for `mupc.fit`, for all runs.
     - `chunk`: how many to train side by side; by default as many as the device's memory has room for. Runs beyond
       that follow in further chunks, all of the same size, so that nothing is compiled twice.
     - `callbacks`: called with the index of a run and its record at each evaluation.
+    - `checkpoints`, `stop`: as for `mupc.fit`, for all runs together. The same call with the same runs in the same
+      chunks goes on where the last one was interrupted.
 
     **Returns:** a `mupc.FitResult` for each run, in their order. Speeds are a run's share of its chunk's.
 
@@ -110,18 +120,29 @@ def fit_many(
 
         part = eqx.combine(jax.tree.map(lambda leaf, at=start: leaf[at : at + size], own), common)
         networks = [run.network for run in filled[start : start + size]]
-        results += _train_chunk(networks, part, settings, dataset, report)
+        keeper = Keeper(stop=stop)
+        with contextlib.ExitStack() as stack:
+            if checkpoints is not None:
+                about = describe(part, first.network, dataset)
+                keeper.checkpoints = stack.enter_context(Checkpoints(checkpoints, about, KEEP, f"chunk-{start}"))
+            results += _train_chunk(networks, part, settings, dataset, dict(metrics or {}), report, keeper)
     return results[: len(runs)]
 
 
 def _train_chunk(
-    networks: list[Network], job: Job, settings: Settings, dataset: Dataset, report: Callable[[int, Record], None]
+    networks: list[Network],
+    job: Job,
+    settings: Settings,
+    dataset: Dataset,
+    metrics: dict[str, Callable[[Network], Any]],
+    report: Callable[[int, Record], None],
+    keeper: Keeper,
 ) -> list[FitResult]:
     """Trains networks side by side, given the job of all of them."""
     program = Program(_orders, _tune, _advance, _measure, (len(networks),))
-    evaluate = Evaluation(program, job, dataset, {}, networks[0].hidden_layers + 1)
+    evaluate = Evaluation(program, job, dataset, metrics, networks[0].hidden_layers + 1)
     state = _start(job, _stack(networks, POLICIES[job.precision].dtype))
-    return train(program, job, state, settings.plan(dataset), evaluate, report)
+    return train(program, job, state, settings.plan(dataset), evaluate, report, keeper)
 
 
 def _together(runs: list[Run], job: Job) -> Job:

@@ -12,7 +12,14 @@ from mupc.experiments import _training
 from mupc.experiments._runner import execute
 from mupc.experiments._store import Store
 from mupc.experiments._training import Rates
-from mupc.experiments._training_conditioning import ConditionedCell, ConditionedConfig, ends, kappas
+from mupc.experiments._training_conditioning import (
+    ConditionedCell,
+    ConditionedConfig,
+    ends,
+    kappas,
+    run_cell,
+    run_group,
+)
 from mupc.experiments.cost import every_cell
 
 HOLDS, FAILS, NOT_RUN = experiments.HOLDS, experiments.FAILS, experiments.NOT_RUN
@@ -207,6 +214,19 @@ def test_a_group_of_tuning_runs_equals_single_ones():
     for change in ({"width": 512}, {"method": "sp-adam"}, {"validation": 0.0}):
         alone = dataclasses.replace(group[0], **change)
         assert alone.group == alone
+
+
+@pytest.mark.parametrize("method", ["mupc-one-step", "sp-adam"])
+def test_measured_seeds_go_together(method):
+    config = dataclasses.replace(
+        toy_figure().config("quick"), seeds=2, epochs=0.1, evaluate_every=1, rates=(Rates(method, (0.01,), (0.1,)),)
+    )
+    pair = toy_figure().cells(config, {})
+    assert [cell.seed for cell in pair] == [0, 1] and len({cell.group for cell in pair}) == 1
+    for cell, found in zip(pair, run_group(pair, experiments.Context()), strict=True):
+        alone = run_cell(cell, experiments.Context())
+        for name in ("condition_number", "largest", "train_loss", "test_accuracy"):
+            assert found["history"][name][1:] == pytest.approx(alone["history"][name][1:], rel=1e-7)
 
 
 @pytest.mark.parametrize("solver", [mupc.GradientDescent(0.5 / 64, 500, tol=1e-3), None])

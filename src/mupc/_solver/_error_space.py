@@ -86,7 +86,7 @@ class ErrorSpace(AbstractSolver[_State]):
     def step(
         self, problem: Problem, delta: Increments, gradient: Increments, state: _State
     ) -> tuple[Increments, _State]:
-        linear = linearise(problem, delta, state.errors)
+        linear = linearise(problem, delta, state.errors).with_response()
         slope = linear.error_gradient()
         eps = float(jnp.finfo(problem.base.dtype).eps)
         change = linear.solve(jax.tree.map(jnp.negative, slope), self.cg_steps, tol=eps)

@@ -38,7 +38,7 @@ def _without_decay(linear: Linearised) -> Linearised:
 
 def _inverse(linear: Linearised, d: Increments) -> Increments:
     eps = float(jnp.finfo(d.hidden.dtype).eps)
-    signal = linear.unroll(Force(jnp.zeros_like(d.hidden[-1]), d))
+    signal = linear.unroll(Force(jnp.zeros_like(linear.problem.y), d))
     return linear.roll(linear.solve(signal, None, tol=10 * eps))
 
 

@@ -8,14 +8,15 @@ import dataclasses
 @dataclasses.dataclass(frozen=True)
 class Method:
     """How a network is built and trained. Inference is by gradient descent with `steps` steps (None: as many as
-    hidden layers), by Adam if `adam`, in error space with `cg_steps` conjugate-gradient steps, or `exact` (linear
-    networks only)."""
+    hidden layers) or fewer if the gradient falls to `tol` of its start, by Adam if `adam`, in error space with
+    `cg_steps` conjugate-gradient steps, or `exact` (linear networks only)."""
 
     label: str
     parameterisation: str = "mupc"
     init: str | None = None
     algorithm: str = "pc"
     steps: int | None = None
+    tol: float | None = None
     adam: bool = False
     cg_steps: int | None = None
     exact: bool = False
@@ -29,6 +30,9 @@ ERROR_SPACE = {f"error-space-{precision:g}": precision for precision in (1.0, 0.
 
 DECAYS = {f"sp-decay-{decay:g}": decay for decay in (0.0, 0.001, 0.01, 0.1, 1.0)}
 """Methods of standard networks without skips, inferred exactly, and their activity decay α."""
+
+TOLERANCES = {f"mupc-tol-{tol:g}": tol for tol in (0.9, 0.1)}
+"""Methods whose inference stops early, and the fraction of its start that the gradient must fall to."""
 
 LONG = 500
 """Steps of inference that is meant to converge: the most that the paper allows."""
@@ -55,4 +59,5 @@ METHODS = {
         name: dataclasses.replace(_STANDARD, label=f"α = {decay:g}", exact=True, activity_decay=decay, skip=0)
         for name, decay in DECAYS.items()
     },
+    **{name: Method(f"μPC, tolerance {tol:g}", tol=tol) for name, tol in TOLERANCES.items()},
 }

@@ -219,15 +219,15 @@ def run_cell(cell: TrainingCell, context: Context, metrics: Metrics | None = Non
     return _found(cell, dataset, result, tuple(metrics or ()))
 
 
-def run_group(cells: Sequence[TrainingCell], context: Context) -> list[Row]:
+def run_group(cells: Sequence[TrainingCell], context: Context, metrics: Metrics | None = None) -> list[Row]:
     """Trains the networks of one group as one program."""
     from .._train_many import fit_many
 
     if len(cells) == 1:
-        return [run_cell(cell, context) for cell in cells]
+        return [run_cell(cell, context, metrics) for cell in cells]
     with _prepared(cells, context) as (dataset, runs, options):
-        results = fit_many(runs, dataset, **options)
-    return [_found(cell, dataset, result) for cell, result in zip(cells, results, strict=True)]
+        results = fit_many(runs, dataset, metrics=metrics, **options)
+    return [_found(cell, dataset, result, tuple(metrics or ())) for cell, result in zip(cells, results, strict=True)]
 
 
 @contextlib.contextmanager
@@ -256,7 +256,8 @@ def _prepared(cells: Sequence[TrainingCell], context: Context) -> Iterator[tuple
             seed: build(method, dataset, first.activation, first.width, first.depth, seed)
             for seed in {cell.seed for cell in cells}
         }
-        runs = [Run(networks[cell.seed], _solver(method, cell), cell.eta, cell.seed, energy) for cell in cells]
+        solvers = {cell.beta: solver(method, cell) for cell in cells}
+        runs = [Run(networks[cell.seed], solvers[cell.beta], cell.eta, cell.seed, energy) for cell in cells]
         yield dataset, runs, options
 
 
@@ -281,7 +282,8 @@ def _found(cell: TrainingCell, dataset: Dataset, result: FitResult, metrics: tup
     return found
 
 
-def _solver(method: Method, cell: TrainingCell) -> AbstractSolver | None:
+def solver(method: Method, cell: TrainingCell) -> AbstractSolver | None:
+    """The inference of a run; None with backpropagation."""
     from .._solver import ErrorSpace, ExactLinear, GradientDescent, Optax
 
     if method.algorithm != "pc":
@@ -295,7 +297,7 @@ def _solver(method: Method, cell: TrainingCell) -> AbstractSolver | None:
         import optax
 
         return Optax(optax.adam(cell.beta), steps)
-    return GradientDescent(lr=cell.beta / PAPER_BATCH, steps=steps)
+    return GradientDescent(lr=cell.beta / PAPER_BATCH, steps=steps, tol=method.tol)
 
 
 def build(method: Method, dataset: Dataset, activation: str, width: int, depth: int, seed: int) -> Network:

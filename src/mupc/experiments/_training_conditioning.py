@@ -56,6 +56,11 @@ class ConditionedCell(TrainingCell):
     def label(self) -> str:
         return f"{super().label}, κ"
 
+    @property
+    def group(self) -> object:
+        """All seeds."""
+        return dataclasses.replace(self, seed=0)
+
 
 def cells(config: ConditionedConfig, finished: Finished) -> list[Cell]:
     """The runs that are not measured first."""
@@ -72,21 +77,21 @@ def _cells(config: ConditionedConfig, finished: Finished) -> Iterator[Cell]:
 
 def run_cell(cell: TrainingCell, context: Context) -> Row:
     """One run, with κ in its history if it is to be measured."""
-    if not isinstance(cell, ConditionedCell):
-        return _training.run_cell(cell, context)
-    sample = _training.load(cell.data, context.data_dir, cell.verify, 0.0).x_train[0]
-    method = "dense" if cell.width * cell.depth <= DENSE else "iterative"
-    found = _training.run_cell(cell, context, {"ends": lambda network: ends(network, sample, method)})
-    measured = found["history"].pop("ends")
-    found["history"] |= {name: [one[name] for one in measured] for name in ENDS}
-    return found
+    return run_group([cell], context)[0]
 
 
 def run_group(group: Sequence[TrainingCell], context: Context) -> list[Row]:
-    """Tuning runs of one network as one program, measured runs by themselves."""
-    if isinstance(group[0], ConditionedCell):
-        return [run_cell(cell, context) for cell in group]
-    return _training.run_group(group, context)
+    """The runs of one group as one program."""
+    first = group[0]
+    if not isinstance(first, ConditionedCell):
+        return _training.run_group(group, context)
+    sample = _training.load(first.data, context.data_dir, first.verify, 0.0).x_train[0]
+    method = "dense" if first.width * first.depth <= DENSE else "iterative"
+    found = _training.run_group(group, context, {"ends": lambda network: ends(network, sample, method)})
+    for row in found:
+        measured = row["history"].pop("ends")
+        row["history"] |= {name: [one[name] for one in measured] for name in ENDS}
+    return found
 
 
 def ends(network: Network, sample: Any, method: str) -> Row:
