@@ -38,6 +38,6 @@ def draw(record: Record, path: Path, name: str) -> None:
         handles, labels = accuracy.get_legend_handles_labels()
         if handles:
             figure.legend(handles, labels, loc="outside right center")
-        figure.suptitle(f"{name}, linear, N = {config['widths'][0]}, {config['data']}", fontsize=12)
+        figure.suptitle(f"{name}, linear, N = {config['widths'][0]}, {style.written(config['data'])}", fontsize=12)
         style.label_preset(figure, record["preset"])
         style.save(figure, path)

@@ -42,7 +42,7 @@ def phase_diagrams(record: Record, path: Path, names: Mapping[str, str]) -> None
             panel.set_facecolor("#888888")
         axes[0, 0].set_ylabel("hidden layers H")
         figure.colorbar(image, ax=axes, fraction=0.03, pad=0.01).set_label("loss / energy at equilibrium")
-        figure.suptitle(f"{next(iter(names.values()))}, {config['data']}", fontsize=12)
+        figure.suptitle(f"{next(iter(names.values()))}, {style.written(config['data'])}", fontsize=12)
         style.label_preset(figure, record["preset"])
         style.save(figure, path)
 

@@ -26,9 +26,12 @@ MAX_BYTES = 300_000
 BAND = 0.2
 
 
-def written(activation: str) -> str:
-    """An activation as people write it."""
-    return "ReLU" if activation == "relu" else activation
+WRITTEN = {"relu": "ReLU", "mnist": "MNIST", "fashion-mnist": "Fashion-MNIST", "cifar10": "CIFAR-10"}
+
+
+def written(name: str) -> str:
+    """An activation or a data set as people write it."""
+    return WRITTEN.get(name, name)
 
 
 def cycle(count: int) -> list[str]:

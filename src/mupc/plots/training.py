@@ -43,7 +43,7 @@ def over_epochs(record: Record, path: Path, labels: Mapping[str, str]) -> None:
             _curve(panel, runs, "epoch", color=COLOURS[method], label=labels[method])
             trained += [100 * value for run in runs for value in run["history"]["test_accuracy"][1:]]
         depth = max(record["config"]["depths"])
-        panel.set_title(f"{record['config']['data']}, H = {depth}")
+        panel.set_title(f"{style.written(record['config']['data'])}, H = {depth}")
         panel.set_xlabel("epoch")
         _accuracy_axis(panel, True)
         if trained:  # the untrained network, at chance, would hide all that follows
@@ -128,7 +128,7 @@ def finals_over_depth(panel: Any, record: Record, config: Record, labels: Mappin
     panel.set_xticks(depths, [str(depth) for depth in depths])
     panel.set_xlabel("hidden layers H")
     panel.set_ylabel("final test accuracy (%)")
-    panel.set_title(f"{config['data']}, N = {width}")
+    panel.set_title(f"{style.written(config['data'])}, N = {width}")
     panel.legend(loc="best")
 
 

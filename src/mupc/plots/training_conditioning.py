@@ -114,7 +114,7 @@ def _trained(record: Record, config: Record, method: str, activation: str, depth
 
 
 def _titled(config: Record, labels: Mapping[str, str]) -> str:
-    return f"{labels[config['rates'][0]['method']]}, {config['data']}"
+    return f"{labels[config['rates'][0]['method']]}, {style.written(config['data'])}"
 
 
 def _finish(figure: Any, record: Record, path: Path, title: str | None = None) -> None:
