@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: setup train test test-postgres zoo faults fuzz check bench clean
+.PHONY: setup train test test-postgres zoo faults fuzz soak check bench clean
 
 setup: .venv/installed
 
@@ -29,6 +29,9 @@ faults: setup
 
 fuzz: setup
 	MUPC_FUZZ=full $(BIN)/python -m pytest -n 0 tests/fuzz -p no:cacheprovider
+
+soak: setup
+	$(BIN)/python tests/soak.py 20000 200
 
 check: setup
 	$(BIN)/ruff check .

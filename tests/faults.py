@@ -1,12 +1,17 @@
-"""Kills `mupc train` at random moments, goes on with each run to its end, and compares with a run nobody killed.
+"""Kills `mupc train`, `mupc sweep` and `mupc reproduce` at random moments, goes on with each to its end, and compares
+with a run nobody killed.
 
-    python tests/faults.py 50
+    python tests/faults.py 50 [train | sweep | reproduce]
 
-takes some ten minutes. The tests do the same with fewer, see `tests/cli/test_cli_resume.py`.
+kills each of the three fifty times, or one of them, some ten minutes each. The tests do the same with fewer, see
+`tests/cli/test_cli_resume.py` and `tests/cli/test_unfinished.py`.
 """
 
+import contextlib
+import dataclasses
 import json
 import random
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -15,8 +20,10 @@ from pathlib import Path
 
 TRAIN = [sys.executable, "-m", "mupc.cli", "train", "--quiet"]
 TINY = ["--width", "4", "--hidden-layers", "2", "--evaluate-every", "7", "--checkpoint-every", "3", "--no-tensorboard"]
-TIMES = ("seconds", "steps_per_second")
+TIMES = ("seconds", "steps_per_second", "seconds_per_step")
 LIMIT = 300
+CHECKPOINTS = 9
+"""Those that a sweep or a reproduction writes below, or somewhat fewer."""
 
 
 def finish(*flags):
@@ -41,9 +48,16 @@ def count(file):
 def outcome(folder):
     """What a run has come to, but for how long it took: the bytes of the network, and the records."""
     lines = map(json.loads, (folder / "metrics.jsonl").read_text(encoding="utf-8").splitlines())
-    records = [{key: value for key, value in line.items() if key not in TIMES} for line in lines]
     summary = json.loads((folder / "summary.json").read_text(encoding="utf-8"))
-    return (folder / "checkpoints" / "network.safetensors").read_bytes(), records, summary["steps"]
+    network = (folder / "checkpoints" / "network.safetensors").read_bytes()
+    return network, [timeless(line) for line in lines], summary["steps"]
+
+
+def timeless(value):
+    """JSON without times."""
+    if isinstance(value, dict):
+        return {key: timeless(item) for key, item in value.items() if key not in TIMES}
+    return [timeless(item) for item in value] if isinstance(value, list) else value
 
 
 def state(folder):
@@ -72,15 +86,110 @@ def trials(root, number, flags, seed=0, finish=finish):
         yield between, outcome(folder) == want
 
 
+def many(command, folder):
+    """A tiny sweep or reproduction into a folder, as arguments of `mupc`. Some of its cells train side by side."""
+    if command == "sweep":
+        flags = ["--width", "4", "--hidden-layers", "2", "--epochs", "1", "--evaluate-every", "10"]
+        vary = ["--method", "bp", "--grid", "weight_lr=0.1,0.03,0.01", "--grid", "seed=0,1", "--group", "2"]
+        return [command, *flags, *vary, "--out", folder, "--quiet"]
+    return [command, "fig1", "--out", folder, "--work", folder / "work", "--quiet"]
+
+
+def tiny_figure():
+    """Makes fig1 tiny: two seeds of μPC, then BP, tuned side by side."""
+    from mupc.experiments import training
+    from mupc.experiments._training import Rates, TrainingConfig, run_group
+
+    rates = (Rates("mupc", (0.1,), (16.0,)), Rates("bp", (0.1, 0.01), tune_depth=2))
+    sizes = {"widths": (4,), "depths": (2,), "seeds": 2, "evaluate_every": 10}
+    config = TrainingConfig(data="digits", rates=rates, **sizes)
+    slug = "mupc-vs-pc-mnist-accs"
+    changes = {"presets": {"quick": config}, "run_group": run_group}
+    training.FIGURES[slug] = dataclasses.replace(training.FIGURES[slug], **changes)
+
+
+def run(argv):
+    """`mupc` with fig1 made tiny, and a checkpoint at each evaluation, however small the network is."""
+    from mupc import _keeper
+    from mupc.cli import main
+
+    tiny_figure()
+    _keeper.PAUSE = _keeper.WAIT = 0
+    return main(list(map(str, argv)))
+
+
+def found(folder):
+    """What a sweep or a reproduction has come to, but for times and the number of attempts."""
+    cells = folder / "sweep.json" if (folder / "sweep.json").exists() else folder / "mupc-vs-pc-mnist-accs.json"
+    content = timeless(json.loads(cells.read_text(encoding="utf-8")))
+    assert content["complete"], content
+    assert not list(folder.rglob("*step-*"))
+    rows = content["cells"] if "rows" in content else content["data"]
+    return [{key: value for key, value in row.items() if key != "attempts"} for row in rows]
+
+
+def unfinished(folder):
+    """The checkpoints of half-trained cells."""
+    with contextlib.suppress(FileNotFoundError):  # a checkpoint was taken away meanwhile
+        return [path for path in folder.glob("**/unfinished/**/step-*") if path.is_dir()]
+    return []
+
+
+def begin(argv, **options):
+    script = "import sys, faults; sys.exit(faults.run(sys.argv[1:]))"
+    return subprocess.Popen([sys.executable, "-c", script, *map(str, argv)], cwd=Path(__file__).parent, **options)
+
+
+def trials_of_many(root, number, command, seed=0, kills=2, end=None, want=None):
+    """As `trials`, for a sweep or a reproduction, each killed so many times. Moments are spread by the checkpoints
+    written, and at random in between."""
+
+    def finish(folder):
+        with begin(many(command, folder), stderr=subprocess.PIPE, text=True) as process:
+            assert process.communicate(timeout=LIMIT)[1] == ""
+            assert process.returncode == 0
+
+    def kill(folder, checkpoints, delay):
+        """Kills a run so many seconds after it has written so many checkpoints."""
+        seen = set()
+        with begin(many(command, folder), stderr=subprocess.DEVNULL) as process:
+            while process.poll() is None and len(seen) < checkpoints:
+                seen.update(unfinished(folder))
+                time.sleep(0.01)
+            time.sleep(delay)
+            process.kill()
+
+    end = end or finish
+    if want is None:
+        end(root / "whole")
+        want = found(root / "whole")
+    draw = random.Random(seed)
+    for index in range(number):
+        folder = root / f"run-{index}"
+        between = []
+        for _ in range(kills):
+            kill(folder, draw.randrange(CHECKPOINTS // kills), draw.uniform(0, 0.2))
+            between.append(", ".join(sorted(path.name for path in unfinished(folder))) or "no checkpoint")
+        end(folder)
+        yield " and ".join(between), found(folder) == want
+        shutil.rmtree(folder)
+
+
 def main():
     number = int(sys.argv[1]) if len(sys.argv) > 1 else 50
-    same = 0
-    with tempfile.TemporaryDirectory() as root:
-        for index, (between, equal) in enumerate(trials(Path(root), number, [*TINY, "--epochs", "6"]), start=1):
-            same += equal
-            print(f"{index}: killed with {between}: {'same' if equal else 'DIFFERENT'}", flush=True)
-    print(f"{same} of {number} runs ended bit for bit as the one that was not killed")
-    return int(same < number)
+    bad = 0
+    for command in sys.argv[2:] or ("train", "sweep", "reproduce"):
+        with tempfile.TemporaryDirectory() as root:
+            train = command == "train"
+            flags = [*TINY, "--epochs", "6"]
+            kills = trials(Path(root), number, flags) if train else trials_of_many(Path(root), number, command)
+            same = 0
+            for index, (between, equal) in enumerate(kills, start=1):
+                same += equal
+                print(f"{command} {index}: killed with {between}: {'same' if equal else 'DIFFERENT'}", flush=True)
+        print(f"{command}: {same} of {number} runs ended bit for bit as the one that was not killed", flush=True)
+        bad += number - same
+    return int(bad > 0)
 
 
 if __name__ == "__main__":

@@ -1,5 +1,6 @@
 """Going on from a checkpoint: to the bit as without an interruption, never from half of one or another run's."""
 
+import dataclasses
 import errno
 import json
 import os
@@ -322,7 +323,7 @@ def test_bad_arguments(tmp_path, monkeypatch, options, message):
 
 def test_a_folder_that_cannot_be_made(tmp_path):
     (tmp_path / "file").touch()
-    with pytest.raises(ValueError, match="the folder for checkpoints .* cannot be made"):
+    with pytest.raises(OSError, match="the folder for checkpoints .* cannot be made"):
         fit(tmp_path / "file")
 
 
@@ -338,3 +339,74 @@ def test_checkpoints_of_anything_that_has_names(tmp_path):
         assert found.arrays().keys() == arrays.keys()
     with pytest.raises(ValueError, match="x was 1 and is 2 now"), Checkpoints(tmp_path, {"x": "2"}, keep=2) as other:
         other.newest()
+
+
+HUGE = 1e300
+RUNS = [mupc.Run(network(), SOLVER, rate, seed) for rate, seed in ((0.03, 0), (HUGE, 1), (0.01, 2))]
+
+
+def fit_many(folder=None, runs=RUNS, **options):
+    """As `fit`, three runs in chunks of two; one run diverges."""
+    options = {"epochs": 2, "batch_size": 8, "evaluate_every": 4, "chunk": 2, "checkpoints": folder} | options
+    return mupc.fit_many(runs, clusters(), **options)
+
+
+def many_crash_at(step, run):
+    def callback(index, record):
+        if (index, record["step"]) == (run, step):
+            raise Crash
+
+    return [callback]
+
+
+def test_many_runs_go_on_together(tmp_path):
+    """A crash at evaluations of both chunks. A run that had diverged by then keeps its last good network."""
+    want = fit_many()
+    assert [result.diverged for result in want] == [False, True, False]
+    for step, run in ((8, 0), (12, 0), (8, 2)):
+        with pytest.raises(Crash):
+            fit_many(tmp_path, callbacks=many_crash_at(step, run))
+    seen = []
+    for result, other in zip(fit_many(tmp_path, callbacks=[lambda *new: seen.append(new)]), want, strict=True):
+        assert_same(result, other)
+        assert not result.stopped
+    assert [(index, record["step"]) for index, record in seen] == [(2, 8), (2, 12)]
+
+
+def test_many_runs_stop_together(tmp_path):
+    calls = iter([False, True, True])
+    results = fit_many(tmp_path, stop=lambda: next(calls))
+    assert [(result.steps, result.diverged, result.stopped) for result in results] == [
+        (4, False, True),
+        (4, True, False),
+        (0, False, True),
+    ]
+    for result, other in zip(fit_many(tmp_path), fit_many(), strict=True):
+        assert_same(result, other)
+
+
+def test_checkpoints_of_other_runs_are_refused(tmp_path):
+    fit_many(tmp_path, epochs=0.5)
+    for change, difference in (
+        ({"weight_lr": 0.02}, r"weight_lr was \[0.03, 1e\+300\] and is \[0.02,"),
+        ({"seed": 5}, "key"),
+    ):
+        with pytest.raises(ValueError, match=f"are of another run: {difference}"):
+            fit_many(tmp_path, runs=[dataclasses.replace(RUNS[0], **change), *RUNS[1:]], epochs=0.5)
+
+
+def test_scratch_begins_anew_if_it_is_of_no_use(tmp_path, monkeypatch):
+    want = fit()
+    scratch = _checkpoint.Scratch(tmp_path)
+    fit(tmp_path, weight_lr=0.5)  # another run's
+    assert_same(fit(scratch), want)
+    assert names(tmp_path) == []  # it was over in less than a few seconds
+    monkeypatch.setattr(_keeper, "WAIT", 0)
+    with pytest.raises(Crash):
+        fit(scratch, callbacks=crash_at(12))
+    assert names(tmp_path) == ["step-00000004", "step-00000008"]
+    for name in names(tmp_path):
+        (tmp_path / name / "about.json").unlink()
+    assert_same(fit(scratch), want)
+    with only_writer(tmp_path), pytest.raises(ValueError, match="another process is training"):
+        fit(scratch)

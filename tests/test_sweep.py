@@ -14,6 +14,7 @@ from mupc.sweep._database import Database
 from mupc.sweep._plan import Plan
 from mupc.sweep._space import Axis, grid, parse
 from mupc.sweep._study import Sweep
+from mupc.sweep._unfinished import Unfinished
 from mupc.sweep._work import work
 
 AXES = (Axis("rate", (0.5, 0.1)), Axis("kind", ("a", "b")), Axis("seed", (0, 1, 2)))
@@ -39,7 +40,7 @@ class Executor:
     def __init__(self, trouble=lambda settings: None):
         self.groups, self.trouble = [], trouble
 
-    def __call__(self, cells):
+    def __call__(self, cells, folder):
         self.groups.append(list(cells))
         for settings in cells:
             self.trouble(settings)
@@ -246,7 +247,7 @@ def test_a_dead_workers_cells_go_to_another(opened, monkeypatch):
 def drawn(sweep, value=lambda settings: 0.0):
     work(
         sweep,
-        lambda cells: [{"loss": value(settings), "diverged": False} for settings in cells],
+        lambda cells, folder: [{"loss": value(settings), "diverged": False} for settings in cells],
         group_of=same,
         limit=4,
     )
@@ -309,7 +310,7 @@ from mupc.sweep._study import Sweep
 from mupc.sweep._work import work
 assert "jax" not in sys.modules
 
-def execute(cells):
+def execute(cells, folder):
     for settings in cells:
         print(settings["seed"], flush=True)
         time.sleep(0.3 if sys.argv[2] == "quick" else 60)
@@ -341,3 +342,68 @@ def test_processes_of_which_one_is_killed(opened, tmp_path):
     records = sweep.records()
     assert all(record["completed"] == 1 and record["value"] == record["settings"]["seed"] for record in records)
     assert records[begun]["attempts"] == 2
+
+
+def test_a_group_that_was_left_goes_on_at_once_and_as_it_was(opened, tmp_path, monkeypatch):
+    """Its worker died: nobody waits for heartbeats, and the same cells come first, in the same order."""
+    dead, unfinished = opened(), Unfinished(tmp_path / "unfinished")
+    cells = dead.take(by_kind, 2)
+    with unfinished.begin(cells) as group, unfinished.left() as other:
+        assert other is None  # it has a worker
+        assert group.trials == {cell.index: cell.number for cell in cells}
+    sweep = opened()
+    with unfinished.left() as left:
+        assert left.folder == group.folder
+        with unfinished.left() as other:
+            assert other is None  # it is ours now
+        wrong = {index: number + 1 for index, number in left.trials.items()}  # a trial that is somebody else's
+        others = sweep.take(by_kind, 2, wrong)
+        assert not {cell.index for cell in others} & set(left.trials)
+        with monkeypatch.context() as patch:
+            patch.setattr(_study.socket, "gethostname", lambda: "elsewhere")
+            others += sweep.take(by_kind, 1, left.trials)  # whose folder it may be, but not whose lock
+            assert not {cell.index for cell in others} & set(left.trials)
+        again = sweep.take(by_kind, 2, left.trials)
+    assert [cell.index for cell in again] == [cell.index for cell in cells]
+    assert not dead.finish(cells[0], 0.0, {})  # if it was alive after all, it is told
+    for cell in (*again, *others):
+        sweep.release(cell)
+
+
+def test_work_takes_up_what_was_left(opened, tmp_path):
+    unfinished, folders = Unfinished(tmp_path / "unfinished"), []
+
+    def stopped(cells, folder):
+        folders.append(folder)
+        (folder / "checkpoint").touch()
+        raise KeyboardInterrupt
+
+    def execute(cells, folder):
+        folders.append(folder)
+        assert (folder / "checkpoint").exists() == (len(folders) == 2)
+        return [{"loss": score(settings), "diverged": False} for settings in cells]
+
+    with pytest.raises(KeyboardInterrupt):
+        work(opened(), stopped, group_of=by_kind, limit=4, unfinished=unfinished)
+    work(opened(), execute, group_of=by_kind, limit=4, unfinished=unfinished)
+    assert folders[0] == folders[1]
+    assert not (tmp_path / "unfinished").exists()
+    with pytest.raises(KeyboardInterrupt):
+        work(opened(), execute, group_of=by_kind, limit=4, stop=lambda: True)
+
+
+def test_what_was_left_of_cells_that_others_ended_is_taken_away(opened, tmp_path):
+    unfinished = Unfinished(tmp_path / "unfinished")
+    with unfinished.begin(opened().take(by_kind, 2)) as group:
+        pass
+    (group.folder / "cells.json").write_text("damaged")
+    seen = []
+
+    def execute(cells, folder):
+        seen.append(group.folder.exists())
+        raise OSError("the disk is full")
+
+    with pytest.raises(OSError, match="the disk is full"):  # and no cell is to blame
+        work(opened(), execute, group_of=by_kind, limit=6, unfinished=unfinished)
+    assert seen == [False]
+    assert all(record["error"] is None for record in opened().records())

@@ -238,7 +238,7 @@ def test_bad_arguments(runs, options, error, message):
 def test_chunks_follow_from_memory(monkeypatch):
     sizes = []
 
-    def chunk(networks, job, settings, dataset, report):
+    def chunk(networks, job, *rest):
         sizes.append(len(networks))
         assert job.weight_lr.shape == job.key.shape == (len(networks),)
         return [result] * len(networks)

@@ -19,12 +19,13 @@ import jax.random as jr
 import numpy as np
 import optax
 
+from ._lock import only_writer
 from ._network import Network
 from ._step import Job
 from .data import Dataset
 
 FORMAT = 1
-ARRAYS, ABOUT, MANIFEST, LOCK = "arrays", "about.json", "manifest.json", ".lock"
+ARRAYS, ABOUT, MANIFEST = "arrays", "about.json", "manifest.json"
 STEP = "step-{:08d}"
 UNFINISHED = ".unfinished-"
 """What the names of folders begin with that are being written, or taken away."""
@@ -52,18 +53,31 @@ class Checkpoint:
             return {name: np.asarray(array) for name, array in reader.restore((self.path / ARRAYS).absolute()).items()}
 
 
+@dataclasses.dataclass(frozen=True)
+class Scratch(os.PathLike[str]):
+    """A folder for checkpoints that nobody needs once the run has ended, such as those of a cell of a sweep: none is
+    written in the first seconds of a run, or for the sake of its end, and if those there are of no use, it begins
+    anew."""
+
+    folder: Path
+
+    def __fspath__(self) -> str:
+        return str(self.folder)
+
+
 class Checkpoints:
     """The last few checkpoints of one run, in a folder of their own. A context: within it nobody else writes there."""
 
-    def __init__(self, folder: str | os.PathLike[str], settings: Settings, keep: int) -> None:
-        self.folder, self.settings, self.keep = Path(folder).expanduser(), settings, keep
+    def __init__(self, folder: str | os.PathLike[str], settings: Settings, keep: int, part: str = "") -> None:
+        self.folder, self.settings, self.keep = Path(folder).expanduser() / part, settings, keep
+        self.scratch = isinstance(folder, Scratch)
         self._lock = contextlib.ExitStack()
 
     def __enter__(self) -> "Checkpoints":
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            raise ValueError(
+            raise OSError(
                 f"the folder for checkpoints {self.folder} cannot be made ({error.strerror}): choose another."
             ) from None
         self._lock.enter_context(only_writer(self.folder))
@@ -86,7 +100,7 @@ class Checkpoints:
     def save(self, step: int, arrays: Arrays, about: Mapping[str, Any]) -> None:
         """Writes a checkpoint, then takes away those that are too many."""
         scratch = self.folder / f"{UNFINISHED}{STEP.format(step)}"
-        text = json.dumps({"format": FORMAT, "settings": self.settings, **about}, default=_plain)
+        text = json.dumps({"format": FORMAT, "step": step, "settings": self.settings, **about}, default=_plain)
         try:
             _write(scratch, arrays, text)
             self._remove(self.folder / STEP.format(step))
@@ -102,6 +116,11 @@ class Checkpoints:
         for path in [path for at, path in steps(self.folder).items() if at > step]:
             self._remove(path)  # damaged, or training would have begun there
         for path in list(steps(self.folder).values())[: -self.keep]:
+            self._remove(path)
+
+    def clear(self) -> None:
+        """Takes all checkpoints away."""
+        for path in steps(self.folder).values():
             self._remove(path)
 
     def _remove(self, path: Path) -> None:
@@ -122,6 +141,8 @@ def find(folder: Path) -> tuple[Checkpoint | None, list[str]]:
             about = json.loads((path / ABOUT).read_text(encoding="utf-8"))
             if not isinstance(about, dict) or not isinstance(about.get("format"), int):
                 raise ValueError("it is something else")
+            if about.get("step", step) != step:
+                raise ValueError(f"it is that of step {about['step']}")
         except (OSError, ValueError, RecursionError) as error:
             damaged.append(f"the checkpoint {path} is damaged ({_reason(error)})")
             continue
@@ -195,34 +216,12 @@ def _quietly() -> Iterator[None]:
         logger.setLevel(level)
 
 
-@contextlib.contextmanager
-def only_writer(folder: Path) -> Iterator[None]:
-    """Nobody else may write in the folder meanwhile. The lock ends with the process, however that ends."""
-    try:
-        import fcntl
-    except ImportError:  # not on Windows, where nothing is locked
-        yield
-        return
-    try:
-        file = (folder / LOCK).open("a")
-    except OSError as error:
-        raise ValueError(f"{folder} cannot be written ({error.strerror}): choose another folder.") from None
-    with file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            raise ValueError(
-                f"another process is training in {folder}: let it end, or choose another folder."
-            ) from None
-        yield
-
-
 def describe(job: Job, network: Network, dataset: Dataset) -> Settings:
     """Everything that a run must have in common with one whose checkpoint it goes on from, by name. How long to train
-    and when to evaluate are not among them."""
+    and when to evaluate are not among them. Of many runs the job has the numbers of all, and the network is one."""
     parts = {
         "precision": job.precision,
-        "network": network,
+        "network": jax.eval_shape(lambda n: n, network),  # weights change
         "solver": job.solver,
         "energy": job.energy,
         "classes": job.format.classes,
@@ -251,16 +250,18 @@ def _flat(name: str, value: Any) -> Iterator[tuple[str, Any]]:
         yield name, type(value).__name__
         for field in dataclasses.fields(value):
             yield from _flat(f"{name}.{field.name}", getattr(value, field.name))
-    elif isinstance(value, jax.Array | np.ndarray):
-        yield name, _content(value) if value.ndim else value.item()
+    elif isinstance(value, jax.ShapeDtypeStruct | np.ndarray):
+        yield name, _content(value)
+    elif isinstance(value, jax.Array):
+        yield name, value.tolist()
     else:
         yield name, getattr(value, "__qualname__", value)  # a function's text would tell where in memory it is
 
 
-def _content(array: jax.Array | np.ndarray) -> str:
-    """The form of an array, and a checksum of one on the host, which is data. Others are weights, which change."""
+def _content(array: jax.ShapeDtypeStruct | np.ndarray) -> str:
+    """The form of an array, and a checksum of one that is there."""
     form = f"{array.dtype}{list(array.shape)}"
-    return form if isinstance(array, jax.Array) else f"{form} with checksum {zlib.crc32(array.tobytes()):08x}"
+    return f"{form} with checksum {zlib.crc32(array.tobytes()):08x}" if isinstance(array, np.ndarray) else form
 
 
 def _check_settings(folder: Path, saved: Settings, now: Settings) -> None:

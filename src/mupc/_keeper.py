@@ -14,13 +14,15 @@ import jax.numpy as jnp
 import numpy as np
 from jax.tree_util import keystr
 
-from ._checkpoint import Checkpoints
+from ._checkpoint import Checkpoint, Checkpoints
 from ._step import State, Trace
 
 HALVINGS = 5
 """How often a learning rate is halved before a run is given up."""
 PAUSE = 10
 """Checkpoints at evaluations are so many times as far apart as writing one takes, or more: a tenth of the time."""
+WAIT = 5.0
+"""Seconds in which a run that checkpoints are scratch of is too young for one."""
 BACK_TO = "back_to_step"
 """What the record of a divergence has that was not the end: the step from which training went on."""
 
@@ -53,6 +55,11 @@ class Place(NamedTuple):
         return eqx.tree_at(_STEPS, self.pieces[-1], tuple(joined))
 
     @property
+    def many(self) -> bool:
+        """Whether everything has a leading axis of runs."""
+        return bool(self.state.step.ndim)
+
+    @property
     def finite(self) -> bool:
         """Whether all numbers are. After an evaluation, which has seen to it, nothing is looked at again."""
         return not self.pieces or all(np.all(np.isfinite(leaf)) for leaf in jax.tree.leaves((self.state, self.pieces)))
@@ -64,9 +71,10 @@ _STEPS = operator.attrgetter("losses", "energies")
 
 @dataclasses.dataclass
 class Keeper:
-    """Looks after one run: saves it to `checkpoints` after evaluations or `every` so many steps, asks `stop` whether to
-    end it early, and says whether a divergence leads back with half the learning rate (`halve`). `saved` is the step
-    and the number of records of the last checkpoint, `rests` the time before which no evaluation asks for another."""
+    """Looks after a run, or many side by side: saves it to `checkpoints` after evaluations or `every` so many steps,
+    asks `stop` whether to end it early, and says whether a divergence leads back with half the learning rate (`halve`).
+    `saved` is the step and the number of records of the last checkpoint, `rests` the time before which no evaluation
+    asks for another. Histories are lists of records, one for each run; `every` and `halve` are for one run alone."""
 
     checkpoints: Checkpoints | None = None
     every: int | None = None
@@ -88,38 +96,72 @@ class Keeper:
         return self.halve and halvings(history) < HALVINGS
 
     def keep(
-        self, place: Place, good: Place, history: list[Record], losses: list[np.ndarray], now: bool = False
+        self,
+        place: Place,
+        good: Place,
+        histories: list[list[Record]],
+        losses: list[np.ndarray],
+        now: bool = False,
+        last: bool = False,
     ) -> None:
-        """Writes a checkpoint if it is time for one, or `now` in any case. It holds `good`, too: where to go back to if
-        the steps since then turn out to have diverged."""
-        begin = time.monotonic()
+        """Writes a checkpoint if it is time for one, or `now` in any case, or as it is the `last`. It holds `good`,
+        too: where to go back to if the steps since then turn out to have diverged."""
+        begin, count = time.monotonic(), sum(map(len, histories))
         due = place.step % self.every == 0 if self.every else not place.pieces and begin >= self.rests
-        if self.checkpoints is None or not (due or now) or self.saved == (place.step, len(history)) or not place.finite:
+        if self.checkpoints is None or self.saved == (place.step, count) or not place.finite:
+            return
+        if not (due or now or (last and not self.checkpoints.scratch)):
             return
         trees: dict[str, Any] = {"state": place.state}
         if losses:
-            trees["losses"] = np.concatenate(losses)
+            trees["losses"] = np.concatenate(losses, axis=-1)
         if place.pieces:
-            trees |= {"trace": place.trace, "good": good.state}
+            trees["trace"] = place.trace
+        if good.state is not place.state:
+            trees["good"] = good.state
+        history = histories if place.many else histories[0]
         about = {"history": history, "seconds": place.seconds, "good": good.step}
         self.checkpoints.save(place.step, _arrays(trees), about)
-        self.saved = place.step, len(history)
+        self.saved = place.step, count
         end = time.monotonic()
         self.rests = end + PAUSE * (end - begin)
 
-    def resume(self, start: State, blank: Trace) -> tuple[Place, Place, list[Record], list[np.ndarray]] | None:
-        """The place, the last good one, the history and the losses in the newest checkpoint, if there is one."""
-        found = None if self.checkpoints is None else self.checkpoints.newest()
-        if found is None:
+    def resume(self, start: Place, blank: Trace) -> "Resumed | None":
+        """What the newest checkpoint holds, if there is one."""
+        if self.checkpoints is None:
             return None
+        try:
+            found = self.checkpoints.newest()
+            resumed = None if found is None else self._restored(found, start, blank)
+        except Exception:
+            if not self.checkpoints.scratch:
+                raise
+            self.checkpoints.clear()
+            resumed = None
+        if self.checkpoints.scratch:
+            self.rests = time.monotonic() + WAIT
+        return resumed
+
+    def _restored(self, found: Checkpoint, start: Place, blank: Trace) -> "Resumed":
         arrays, about = found.arrays(), found.about
-        place = good = Place(_filled(start, "state", arrays, found.path), found.step, (), about["seconds"])
+        place = good = Place(_filled(start.state, "state", arrays, found.path), found.step, (), about["seconds"])
         if "trace.losses" in arrays:
             piece = _filled(jax.tree.map(np.asarray, blank), "trace", arrays, found.path, any_shape=True)
             place = place._replace(pieces=(piece,))
-            good = Place(_filled(start, "good", arrays, found.path), about["good"])
-        self.saved = found.step, len(about["history"])
-        return place, good, about["history"], [arrays["losses"]] if "losses" in arrays else []
+        if any(name.startswith("good.") for name in arrays):
+            good = Place(_filled(start.state, "good", arrays, found.path), about["good"])
+        histories = about["history"] if start.many else [about["history"]]
+        self.saved = found.step, sum(map(len, histories))
+        return Resumed(place, good, histories, [arrays["losses"]] if "losses" in arrays else [])
+
+
+class Resumed(NamedTuple):
+    """Where training goes on: the place, the last good one, and the histories and losses up to there."""
+
+    place: Place
+    good: Place
+    histories: list[list[Record]]
+    losses: list[np.ndarray]
 
 
 def halvings(history: list[Record]) -> int:

@@ -223,8 +223,8 @@ def respond(linear: Linearised) -> Response:
         return wide(slope, hidden * layer.transpose(v))
 
     top = wide(slopes[-1], last * problem.readout.transpose(jnp.eye(outputs, dtype=slopes.dtype)))
-    keep = problem.hidden.precision.cast_operands
-    rows = recurrence(step, top, (problem.hidden, slopes[:-1]), problem.skip, reverse=True, keep=keep)
+    items = (problem.hidden, slopes[:-1])
+    rows = recurrence(step, top, items, problem.skip, reverse=True, keep=problem.hidden.as_read)
     return Response(rows.reshape(*slopes.shape[:2], outputs, -1))
 
 

@@ -220,6 +220,10 @@ class Program(NamedTuple):
         """What of `tree` belongs to one run."""
         return jax.tree.map(lambda leaf: leaf[index], tree) if self.runs else tree
 
+    def choose(self, which: Any, tree: Any, other: Any) -> Any:
+        """`tree` for those of many runs that `which` is true of, `other` for the rest."""
+        return jax.tree.map(lambda a, b: jnp.where(which.reshape(-1, *[1] * (a.ndim - 1)), a, b), tree, other)
+
 
 def run_interval(
     program: Program, job: Job, state: State, step: int, count: int, per_epoch: int, blank: Trace

@@ -58,6 +58,11 @@ class FitResult:
         """The last record of a network that was still finite."""
         return [record for record in self.history if not record["diverged"]][-1]
 
+    @property
+    def stopped(self) -> bool:
+        """Whether `stop` ended it before its last step."""
+        return not self.diverged and self.steps < self.history[-1]["total_steps"]
+
 
 def fit(
     network: Network,
@@ -145,40 +150,6 @@ def fit(
     return result
 
 
-@dataclasses.dataclass
-class _Log:
-    """What is known of one run so far; `network` is set once it has diverged."""
-
-    history: list[Record] = dataclasses.field(default_factory=list)
-    losses: list[np.ndarray] = dataclasses.field(default_factory=list)
-    network: Network | None = None
-    message: str = "all steps were taken"
-
-    def give_up(self, network: Network, good: int, step: int) -> None:
-        """Ends with the network of an earlier step, as the one of this step is not finite."""
-        self.network = network
-        self.message = (
-            f"training diverged between step {good} and step {step}: the loss or a weight is not finite. Lower the "
-            "learning rates; the last good network was kept."
-        )
-
-    def result(self, place: Place, program: Program, index: int, precision: str) -> FitResult:
-        """The result of a run that ended at a place."""
-        pending = [program.pick(piece.losses, index) for piece in place.pieces]
-        losses = [np.zeros(0, POLICIES[precision].dtype), *self.losses, *pending]
-        rates = [taken["steps_per_second"] for taken in self.history[2:] or self.history[1:]]
-        return FitResult(
-            network=program.pick(place.state.network, index) if self.network is None else self.network,
-            history=self.history,
-            losses=np.concatenate(losses),
-            steps=sum(map(len, losses)),
-            seconds_per_step=1 / float(np.median(rates)) if rates else math.nan,
-            diverged=bool(self.history[-1]["diverged"]),
-            message=self.message,
-            precision=precision,
-        )
-
-
 def train(
     program: Program,
     job: Job,
@@ -188,48 +159,44 @@ def train(
     report: Callable[[int, Record], None],
     keeper: Keeper | None = None,
 ) -> list[FitResult]:
-    """The loop of `fit`, for one run or for many at once. A run that diverges is left out of all that follows. Only one
-    run alone can have a keeper."""
+    """The loop of `fit`, for one run or for many at once. A run that diverges is left out of all that follows."""
     keeper = Keeper() if keeper is None else keeper
-    logs = [_Log() for _ in range(math.prod(program.runs))]
+    histories: list[list[Record]] = [[] for _ in range(math.prod(program.runs))]
+    losses: list[np.ndarray] = []  # of all runs, piece by piece
     dtype = POLICIES[job.precision].dtype
     steps = jnp.zeros((*program.runs, plan.interval), dtype)
     blank = Trace(steps, steps, jnp.zeros((*program.runs, evaluate.layers), dtype))
-    place = good = Place(state)  # good: as of the last evaluation that was finite
-    resumed = keeper.resume(state, blank)
+    place = good = Place(state)  # good: each run as of its last evaluation that was finite
+    resumed = keeper.resume(place, blank)
     if resumed is not None:
-        place, good, logs[0].history, logs[0].losses = resumed
-    begin = time.perf_counter() - (logs[0].history[-1]["seconds"] if resumed else 0)
+        place, good, histories, losses = resumed
+    begin = time.perf_counter() - (max(history[-1]["seconds"] for history in histories) if resumed else 0)
 
     def look(place: Place, good: Place) -> None:
-        """Adds a record and losses to the log of every run that goes on, and ends those that diverged."""
+        """Adds a record to the history of every run that goes on."""
         trace = place.trace if place.pieces else None
         taken = 0 if trace is None else trace.losses.shape[-1]
         for index, found in enumerate(evaluate(place.state.network, trace, taken)):
-            log = logs[index]
-            if log.network is not None:
+            history = histories[index]
+            if _lost(history):
                 continue
             record = {
                 "step": place.step,
                 "epoch": place.step / plan.per_epoch,
                 **found,
-                "steps_per_second": len(logs) * taken / place.seconds if taken else None,
+                "steps_per_second": len(histories) * taken / place.seconds if taken else None,
                 "seconds": time.perf_counter() - begin,
                 "total_steps": plan.total,
             }
-            if trace is not None and found["diverged"] and keeper.retries(log.history):
-                record |= {BACK_TO: good.step, "weight_lr": float(_slowed(job, 1 + halvings(log.history)).weight_lr)}
-            log.history.append(record)
+            if trace is not None and found["diverged"] and keeper.retries(history):
+                record |= {BACK_TO: good.step, "weight_lr": float(_slowed(job, 1 + halvings(history)).weight_lr)}
+            history.append(record)
             report(index, record)
-            if trace is not None and BACK_TO not in record:
-                log.losses.append(program.pick(trace.losses, index))
-                if found["diverged"]:
-                    log.give_up(program.pick(good.state.network, index), good.step, place.step)
 
     if not resumed:
         look(place, place)
-    slowed = _slowed(job, halvings(logs[0].history))
-    while place.step < plan.total and any(log.network is None for log in logs) and not keeper.stops():
+    slowed = _slowed(job, halvings(histories[0]))
+    while place.step < plan.total and not all(map(_lost, histories)) and not keeper.stops():
         back = False
         evaluation = plan.next_evaluation(place.step)
         end = min(evaluation, keeper.next(place.step))
@@ -238,16 +205,67 @@ def train(
         place = place.after(state, trace, end, time.perf_counter() - started)
         if end == evaluation:
             look(place, good)
-            back = BACK_TO in logs[0].history[-1]
-            place = good = good if back else Place(state, end)
-            slowed = _slowed(job, halvings(logs[0].history)) if back else slowed
-        if logs[0].network is None:
-            keeper.keep(place, good, logs[0].history, logs[0].losses, now=back or place.step == plan.total)
-    if place.step < plan.total and logs[0].network is None:
+            back = BACK_TO in histories[0][-1]
+            if back:
+                place, slowed = good, _slowed(job, halvings(histories[0]))
+            else:
+                losses.append(np.asarray(place.trace.losses))
+                place = Place(state, end)
+                good = _good(program, histories, place, good)
+        if not all(map(_lost, histories)):
+            keeper.keep(place, good, histories, losses, now=back, last=place.step == plan.total)
+    if place.step < plan.total and not all(map(_lost, histories)):
         place = place if place.finite else good
-        logs[0].message = f"training was stopped after {place.step} of {plan.total} steps"
-        keeper.keep(place, good, logs[0].history, logs[0].losses, now=True)
-    return [log.result(place, program, index, job.precision) for index, log in enumerate(logs)]
+        keeper.keep(place, good, histories, losses, now=True)
+    losses = [np.zeros((*program.runs, 0), dtype), *losses, *(np.asarray(piece.losses) for piece in place.pieces)]
+    taken = np.concatenate(losses, axis=-1)
+    return [
+        _result(program.pick((good if _lost(history) else place).state.network, index), history,
+                program.pick(taken, index), place.step, plan, job.precision)
+        for index, history in enumerate(histories)
+    ]  # fmt: skip
+
+
+def _lost(history: list[Record]) -> bool:
+    """Whether a run has diverged for good. Before the first step nothing has."""
+    return bool(history) and history[-1]["step"] > 0 and history[-1]["diverged"] and BACK_TO not in history[-1]
+
+
+def _good(program: Program, histories: list[list[Record]], place: Place, good: Place) -> Place:
+    """The place, but for runs that are lost, which stay as they were when they were good."""
+    lost = np.asarray([_lost(history) for history in histories])
+    if not lost.any():
+        return place
+    if lost.all():
+        return good
+    return place._replace(state=program.choose(lost, good.state, place.state))
+
+
+def _result(
+    network: Network, history: list[Record], losses: np.ndarray, step: int, plan: Plan, precision: str
+) -> FitResult:
+    """The result of a run, given the losses of all its steps, and perhaps of more that were taken after it was lost."""
+    message = "all steps were taken"
+    if _lost(history):
+        before, last = history[-2], history[-1]
+        losses = losses[: last["step"]]
+        message = (
+            f"training diverged between step {before.get(BACK_TO, before['step'])} and step {last['step']}: the loss "
+            "or a weight is not finite. Lower the learning rates; the last good network was kept."
+        )
+    elif step < plan.total:
+        message = f"training was stopped after {step} of {plan.total} steps"
+    rates = [taken["steps_per_second"] for taken in history[2:] or history[1:]]
+    return FitResult(
+        network=network,
+        history=history,
+        losses=losses,
+        steps=len(losses),
+        seconds_per_step=1 / float(np.median(rates)) if rates else math.nan,
+        diverged=bool(history[-1]["diverged"]),
+        message=message,
+        precision=precision,
+    )
 
 
 def _slowed(job: Job, times: int) -> Job:

@@ -1,6 +1,7 @@
 """Small runs of `mupc train`, in this process."""
 
 import json
+import subprocess
 
 import pytest
 
@@ -44,3 +45,23 @@ def train(mupc, tmp_path):
         return mupc("train", *(TINY if tiny else []), "--out", folder, *argv, folder=folder)
 
     return run
+
+
+@pytest.fixture
+def disk(tmp_path):
+    """A disk of a given size."""
+    place = tmp_path / "disk"
+    place.mkdir()
+
+    def mount(*options):
+        done = subprocess.run(
+            ["mount", "-t", "tmpfs", "-o", ",".join(options), "tmpfs", str(place)], capture_output=True, check=False
+        )
+        if done.returncode:
+            pytest.skip("a disk can be mounted by root only")
+        return place
+
+    try:
+        yield mount
+    finally:
+        subprocess.run(["umount", str(place)], capture_output=True, check=False)

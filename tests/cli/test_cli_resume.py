@@ -223,26 +223,6 @@ def test_a_full_disk_is_one_line_and_no_end(train, resume, monkeypatch):
     assert_same(run, train(*BP, name="whole"))
 
 
-@pytest.fixture
-def disk(tmp_path):
-    """A disk of a given size."""
-    place = tmp_path / "disk"
-    place.mkdir()
-
-    def mount(*options):
-        done = subprocess.run(
-            ["mount", "-t", "tmpfs", "-o", ",".join(options), "tmpfs", str(place)], capture_output=True, check=False
-        )
-        if done.returncode:
-            pytest.skip("a disk can be mounted by root only")
-        return place
-
-    try:
-        yield mount
-    finally:
-        subprocess.run(["umount", str(place)], capture_output=True, check=False)
-
-
 def test_a_disk_that_is_really_full(mupc, disk):
     """Room for one checkpoint of 200 KiB, not for two. Then with more room, and then read-only."""
     place = disk("size=400k")

@@ -36,7 +36,7 @@ def untrained(monkeypatch):
     """Sweeps that only pretend to train, to any loss asked for; records the cells of every call."""
     calls = []
 
-    def execute(self, cells):
+    def execute(self, cells, folder):
         calls.append([dict(settings) for settings in cells])
         return [
             {"train_loss": 1.0 + settings.get("seed", 0), "test_accuracy": 0.5, "diverged": False, "seconds": 0.0}
@@ -149,10 +149,10 @@ def test_other_settings_are_refused(untrained, sweep):
 def test_an_interruption_says_how_to_go_on(untrained, sweep, mupc, monkeypatch):
     pretend = sweep_job.Executor.__call__
 
-    def interrupted(self, cells):
+    def interrupted(self, cells, folder):
         if cells[0]["seed"]:
             raise KeyboardInterrupt
-        return pretend(self, cells)
+        return pretend(self, cells, folder)
 
     monkeypatch.setattr(sweep_job.Executor, "__call__", interrupted)
     run = sweep("--grid", "seed=0,1,2", "--group", "1")
@@ -171,10 +171,10 @@ def test_an_interruption_says_how_to_go_on(untrained, sweep, mupc, monkeypatch):
 def test_cells_that_cannot_be_computed_fail_alone_and_can_be_tried_again(untrained, sweep, mupc, monkeypatch):
     pretend = sweep_job.Executor.__call__
 
-    def limited(self, cells):
+    def limited(self, cells, folder):
         if any(settings["width"] == 9 for settings in cells):
             raise RuntimeError("RESOURCE_EXHAUSTED: Out of memory while trying to allocate")
-        return pretend(self, cells)
+        return pretend(self, cells, folder)
 
     monkeypatch.setattr(sweep_job.Executor, "__call__", limited)
     run = sweep("--grid", "width=8,9,10")

@@ -45,7 +45,7 @@ class Toy:
         first = [ToyCell(size, "first") for size in config.sizes]
         if not all(cell in finished for cell in first):
             return first
-        best = max(finished[cell]["value"] for cell in first)
+        best = max(finished[cell].get("value", 0) for cell in first)
         return first + [ToyCell(size, "second", best) for size in config.sizes]
 
     def run_cell(self, cell, context):

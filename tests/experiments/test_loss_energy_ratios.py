@@ -47,6 +47,16 @@ def test_both():
     assert judge("example-loss-energy-ratios", lambda c: 1.2) == [FAILS]
 
 
+def test_what_is_checked_counts_seeds():
+    figure = experiments.find("example-loss-energy-ratios").load()
+    config = figure.config("paper")
+    cells = [cell for cell in figure.cells(config, {}) if isinstance(cell, RatioCell)]
+    table = [{**vars(c), "ratio": 1.5 if c.method == "sp-exact" else 1.0 + c.seed / c.width} for c in cells]
+    (claim,) = figure.claims(config, table)
+    told = figure.checked(config, table, claim)
+    assert "1 of 3 at N=2, 2 of 3 at N=4, 3 of 3 at N=8" in told  # below 1.5 where seed < N / 2
+
+
 def test_a_diverged_run_ends_at_infinity():
     history = {"train_loss": [None, 2.0], "energy": [None, 1.0]}
     assert curve({"history": history, "diverged": True}) == [2.0, float("inf")]

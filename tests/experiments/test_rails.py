@@ -1,5 +1,6 @@
 """Cells are saved one by one, reused, shared out and merged; results are strict JSON and never worse than before."""
 
+import dataclasses
 import json
 import shutil
 
@@ -125,6 +126,17 @@ def test_results_are_strict_and_have_what_is_promised(toy, store, tmp_path):
     assert [row["value"] for row in result["data"]] == [1, 4, 9, 16, 17, 20, 25, 32]
     assert result["data"][0]["bad"] is None and result["data"][0]["worse"] == [None, 1.0]
     assert path.with_suffix(".png").exists()
+
+
+@pytest.mark.parametrize("preset", experiments.PRESETS)
+def test_what_was_checked_goes_with_a_claim_that_fails_at_the_paper_preset(toy, preset):
+    judged = [experiments.Claim(verdict, "1", "2", verdict) for verdict in (experiments.HOLDS, experiments.FAILS)]
+    figure = dataclasses.replace(
+        toy.figure, claims=lambda config, table: judged, checked=lambda config, table, claim: f"why it {claim.claim}"
+    )
+    config = figure.config(preset)
+    result = experiments.record(figure, preset, config, experiments.Progress({}, toy.cells(config, {}), {}))
+    assert [claim.get("checked") for claim in result["claims"]] == [None, "why it fails" if preset == "paper" else None]
 
 
 def saved(toy, out, preset, finished):

@@ -30,12 +30,14 @@ def test_an_update_takes_what_was_measured_and_more_for_more_steps():
     assert cost.update(dataclasses.replace(deep, method="bp")) == pytest.approx(1.5e-3)
     one = cost.update(dataclasses.replace(deep, method="mupc-one-step"))
     assert one == pytest.approx(1.5e-3 + (7.1e-3 - 1.5e-3) / 128)
-    assert cost.seconds(deep) == pytest.approx(1 + 937 * 7.1e-3)
+    assert cost.predicted([deep]) == pytest.approx(10 + 1 + 937 * 7.1e-3)
 
 
-def test_condition_numbers_count():
+def test_condition_numbers_count_and_updates_of_seeds_that_go_together_count_once():
     run = cell("fig3", depth=8, validation=0.0)
-    assert cost.seconds(run) == pytest.approx(1 + 937 * (0.15e-3 + 500 * 0.1e-3 / 8) + 11 * 0.5)
+    seeds = [dataclasses.replace(run, seed=seed) for seed in range(3)]
+    updates = 937 * (0.15e-3 + 500 * 0.1e-3 / 8)
+    assert cost.predicted(seeds) == pytest.approx(10 + updates + 3 * (1 + 11 * 0.3))
 
 
 def test_figures_that_train_nothing_have_no_prediction():

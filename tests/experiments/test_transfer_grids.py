@@ -50,6 +50,28 @@ def test_missing_networks_are_not_judged():
     assert verdicts(bowl, lambda c: c.seed < 2) == [NOT_RUN] * 8
 
 
+def test_what_is_checked_when_rates_do_not_transfer():
+    figure = experiments.find("fig5").load()
+    config = figure.config("paper")
+    table = [
+        {
+            **dataclasses.asdict(cell),
+            "lowest_train_loss": bowl(cell, beta=0.5 if cell.width == 64 else 5.0) * (1 + cell.seed),
+            "train_loss": 0.25 if cell.beta == 0.5 else 0.5,
+            "test_accuracy": 0.5,
+            "diverged": False,
+        }
+        for cell in figure.cells(config, {})
+    ]
+    wide = next(claim for claim in figure.claims(config, table) if "N=128" in claim.claim)
+    told = figure.checked(config, table, wide)
+    cost = 100 * math.log(10)  # of 0.5 instead of 5, over a loss of 0.1 at the optimum; the same for every seed
+    assert told.startswith("Seed by seed it costs " + ", ".join([f"{cost:+.0f}"] * 3) + " %;")
+    assert "0.25 and 50.0 % (η=0.1 β=0.5), 0.5 and 50.0 % (η=0.1 β=5)" in told
+    assert f"η=0.1 β=1 {100 * math.log(5):+.0f} %" in told and told.count("η=") == 2 + 4
+    assert config.neighbours((0.5, 1000.0)) == [(0.5, 500.0), (0.1, 1000.0)]
+
+
 def test_a_grid_is_one_group_and_equals_single_runs():
     config = GridConfig(
         data="digits", widths=(8,), depths=(3,), width=8, etas=(0.1, 0.02), betas=(10.0,), seeds=1, epochs=0.5,

@@ -77,25 +77,41 @@ class Fuzzer:
         assert reply, f"kills the process: {request}"
         return json.loads(reply)
 
+    def empty(self):
+        for path in self.work.iterdir():
+            shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink()
+
+    def folder(self, name, like=None):
+        """A folder, or the copy of one, in a working folder with nothing else."""
+        self.empty()  # an input may have been given up before it was run
+        if like is not None:
+            return shutil.copytree(like, self.work / name)
+        (self.work / name).mkdir()
+        return self.work / name
+
     def check(self, *request):
-        """Runs an input and checks how it ended; returns its exit code and its line."""
+        """Runs an input and checks how it ended; returns its exit code and its line. Empties the working folder."""
         before = listing(self.scratch, without=("work", "cache"))
-        reply = self.ask(request)
+        try:
+            reply = self.ask(request)
+        finally:
+            self.empty()
         code, err = reply["code"], reply["err"]
         assert not reply["trace"], f"{request}\n{reply['trace']}"
         assert code in (0, 1, 2), f"exit code {code}: {request}\n{err}"
         assert "Traceback" not in err and "unexpected " not in err, f"{request}\n{err}"
         checked = code == 1 and "data" in request[1] and "check" in request[1]  # its table says what is wrong
         if code and not checked and not (code == 2 and "For full helptext" in err):  # the parser draws a box
-            assert err.startswith("mupc") and len(err.splitlines()) == 1, f"{request}\n{err!r}"
+            lines = err.splitlines()
+            assert all(line.startswith("mupc") for line in lines), f"{request}\n{err!r}"
+            most = len(lines) if request[1][0] == "reproduce" else 1  # a line for each figure
+            assert 1 <= len(lines) <= most, f"{request}\n{err!r}"
         assert reply["grown"] < MOST_MEMORY, f"takes {reply['grown']:,} bytes: {request}"
         inside = [str(self.scratch / name) for name in ("work", "cache", "tmp")]
         inside.append(os.environ["JAX_COMPILATION_CACHE_DIR"])  # that of the test suite
         outside = [path for path in reply["touched"] if not any(path.startswith(folder) for folder in inside)]
         assert not outside, f"touches {outside}: {request}"
         assert listing(self.scratch, without=("work", "cache")) == before, f"leaves files behind: {request}"
-        for path in self.work.iterdir():
-            shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink()
         return code, err
 
 

@@ -2,6 +2,7 @@
 
 import io
 import re
+import shutil
 import zipfile
 
 import numpy as np
@@ -20,6 +21,19 @@ WORDS = (
 SIZES = ("-1", "0", "1", "2", "3", "nan", "", "x", "1.5", "９")
 IMPOSSIBLE = (str(2**31), str(2**63), str(10**30), "-" + "9" * 30)
 """For what decides how much memory or time is taken: nothing between a toy and the impossible."""
+
+CELL = {
+    "width": 3, "hidden_layers": 2, "weight_lr": 0.5, "activity_lr": 0.8, "train_loss": 0.1, "validation_loss": None,
+    "test_loss": 0.1, "test_accuracy": 0.5, "diverged": 0, "seconds": 1.0,
+}  # fmt: skip
+"""A line that `mupc transfer` goes on from."""
+RESULT = {
+    "slug": "toy-landscape", "title": "A title", "caption": "A caption", "preset": "paper", "complete": False,
+    "cells": {"finished": 1, "known": 2}, "config": {"protocol": ["a line"]}, "device": "cpu", "seconds": 1.5,
+    "claims": [{"claim": "a", "measured": "1", "expected": "1", "verdict": "holds"}], "precision": "float32",
+    "versions": {"jax": "1"}, "data": [],
+}  # fmt: skip
+"""What `mupc reproduce` saves of a figure."""
 
 
 def value():
@@ -120,3 +134,30 @@ def _array(draw):
         if array.dtype.kind == "f":
             array.flat[0] = draw(st.sampled_from((0.0, float("nan"), float("inf"), -1.5)))
     return array
+
+
+def damage(draw, folder):
+    """Does some harm to the files in a folder."""
+    for _ in range(draw(st.integers(1, 3))):
+        files = sorted(path for path in folder.rglob("*") if path.is_file() and path.name != ".lock")
+        if not files:
+            return
+        path, other = draw(st.sampled_from(files)), draw(st.sampled_from(files))
+        kind = draw(st.sampled_from(("bytes",) * 4 + ("empty", "gone", "folder", "tree", "swap", "renamed", "more")))
+        if kind == "bytes":
+            path.write_bytes(draw(mutated(path.read_bytes())))
+        elif kind == "empty":
+            path.write_bytes(b"")
+        elif kind in ("gone", "folder"):
+            path.unlink()
+            if kind == "folder":
+                path.mkdir()
+        elif kind == "tree" and path.parent != folder:
+            shutil.rmtree(path.parent)
+        elif kind == "swap":
+            path.write_bytes(other.read_bytes())
+        elif kind == "renamed" and path.parent.parent == other.parent.parent == folder and path.parent != other.parent:
+            shutil.rmtree(path.parent)
+            shutil.copytree(other.parent, path.parent)
+        elif kind == "more":
+            path.with_name(draw(st.sampled_from(("more", "step-99", "_CHECKPOINT_METADATA")))).write_bytes(b"more")

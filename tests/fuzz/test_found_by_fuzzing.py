@@ -1,17 +1,21 @@
 """What fuzzing found, one test each, so that it stays found."""
 
 import io
+import json
+import shutil
 import struct
 import zipfile
 
 import numpy as np
 import pytest
-from fuzz_inputs import npy, zipped
+from fuzz_inputs import CELL, RESULT, npy, zipped
 from safetensors.numpy import save_file
 
 import mupc
-from mupc import data
+from mupc import _checkpoint, data
+from mupc.cli import main, transfer_job
 from mupc.data import DataError
+from mupc.experiments._results import read
 
 ARRAYS = {
     "x_train": np.arange(24.0).reshape(6, 4),
@@ -55,3 +59,68 @@ def test_metadata_of_brackets_without_end(tmp_path):
     save_file({"a": np.zeros(1)}, tmp_path / "deep", {"mupc": "[" * 5000})
     with pytest.raises(ValueError, match="damaged metadata"):
         mupc.load(tmp_path / "deep")
+
+
+def test_a_checkpoint_under_the_name_of_another(tmp_path):
+    """A whole one, its checksums right, but of another step."""
+    with _checkpoint.Checkpoints(tmp_path, {}, keep=2) as checkpoints:
+        for step in (3, 6):
+            checkpoints.save(step, {"array": np.full(2, step)}, {})
+    shutil.rmtree(tmp_path / "step-00000006")
+    shutil.copytree(tmp_path / "step-00000003", tmp_path / "step-00000006")
+    found, damaged = _checkpoint.find(tmp_path)
+    assert found.step == 3
+    assert damaged == [f"the checkpoint {tmp_path / 'step-00000006'} is damaged (it is that of step 3)"]
+
+
+@pytest.mark.parametrize("content", ["null", "[]", "[" * 5000])
+def test_a_summary_that_is_something_else(ended, tmp_path, capsys, content):
+    """The run counts as one that was killed before its end was recorded."""
+    run = shutil.copytree(ended, tmp_path / "run")
+    (run / "summary.json").write_text(content)
+    assert main(["train", "--resume", str(run), "--quiet"]) == 0
+    assert capsys.readouterr().err == ""
+    assert json.loads((run / "summary.json").read_text())["steps"] == 22
+
+
+TRANSFER = ("transfer", "--width", "3", "--hidden-layers", "2", "--large-width", "4", "--large-hidden-layers", "2")
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ([*TRANSFER, "--seed", str(2**63)], "--seed must be below 2**63"),
+        ([*TRANSFER, "--seeds", str(2**40)], "use fewer --seeds, or smaller ones"),
+        (["report", "--results", "a\x1eb"], "a b is not a folder"),
+    ],
+)
+def test_flags(words, said, capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert main(words) == 2
+    lines = capsys.readouterr().err.splitlines()
+    assert len(lines) == 1
+    assert said in lines[0]
+
+
+def test_rates_beyond_float32_diverge_without_a_warning(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    words = ["--seeds", "1", "--weight-lrs", "1e39", "--activity-lrs", "0.1", "--epochs", "0.1", "--quiet"]
+    assert main([*TRANSFER, *words]) == 2
+    assert "every run of the small network (2 hidden layers of 3) diverged" in capsys.readouterr().err
+
+
+def test_damaged_lines_of_transfer_are_passed_over():
+    size, cell = transfer_job._cell(json.dumps(CELL))
+    assert (size.width, cell.rates, cell.validation_loss) == (3, (0.5, 0.8), np.inf)
+    broken = ("null", "[]", "{}", '{"width": 3', "[" * 5000, *(json.dumps(CELL | {name: "x"}) for name in CELL))
+    assert [transfer_job._cell(line) for line in broken] == [None] * len(broken)
+
+
+def test_damaged_results_are_no_results(tmp_path):
+    path = tmp_path / "toy.json"
+    path.write_text(json.dumps(RESULT))
+    assert read(path) == RESULT
+    shown = RESULT.keys() - {"title", "caption", "precision"}  # whatever they are
+    for content in ("[" * 5000, *(json.dumps(RESULT | {name: [None]}) for name in shown)):
+        path.write_text(content)
+        assert read(path) is None

@@ -1,15 +1,17 @@
 """Files of every format, random and mutated from valid ones: one line, never a traceback, no hang, little memory."""
 
+import dataclasses
 import gzip
 import io
 import json
+import shutil
 
 import jax
 import jax.random as jr
 import numpy as np
 import pytest
 from fuzz_client import fuzz
-from fuzz_inputs import JSON, mutated, npz
+from fuzz_inputs import CELL, JSON, RESULT, damage, mutated, npz
 from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
@@ -19,6 +21,8 @@ import mupc
 from mupc._saved import write
 from mupc.cli.config import TrainConfig, as_dict
 from mupc.cli.export_job import KEY, Notes, _encode
+from mupc.cli.run_folder import dumps
+from mupc.cli.transfer import DataFlags, GridFlags, LearningFlags, NetworkFlags
 from mupc.data import Normalisation
 
 IDX = ("train-images-idx3-ubyte", "train-labels-idx1-ubyte", "t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte")
@@ -145,6 +149,7 @@ def test_predict_with_broken_models(fuzzer, model, data):
     np.savez(samples, x=np.zeros((2, 4, 4), np.uint8), y=np.array([0, 2]))
     fuzzer.check("command", ["predict", str(path), str(samples), "--out", "p.csv"])
     fuzzer.check("command", ["export", str(path), "copy.safetensors"])
+    fuzzer.check("command", [data.draw(st.sampled_from(("check", "hessian"))), "--checkpoint", str(path)])
 
 
 @fuzz(quick=15, full=600)
@@ -171,3 +176,84 @@ def test_predict_of_broken_images(fuzzer, model, content):
     folder.mkdir(exist_ok=True)
     (folder / "a.png").write_bytes(content)
     fuzzer.check("command", ["predict", str(model), str(folder), "--resize", "--json"])
+
+
+@fuzz(quick=6, full=250)
+@given(data=st.data())
+def test_damaged_checkpoints(fuzzer, ended, data):
+    """Killed before its end was recorded, a run goes on from what is whole, to the same end, or says why not."""
+    run = fuzzer.folder("run", ended)
+    (run / "summary.json").unlink()
+    damage(data.draw, run / "checkpoints")
+    fuzzer.check("resume", str(run), str(ended))
+
+
+@fuzz(quick=10, full=400)
+@given(data=st.data())
+def test_damaged_run_folders(fuzzer, ended, data):
+    run = fuzzer.folder("run", ended)
+    path = data.draw(st.sampled_from(sorted(path for path in run.iterdir() if path.is_file())))
+    path.write_bytes(data.draw(mutated(path.read_bytes()) | JSON.map(json.dumps).map(str.encode)))
+    words = data.draw(
+        st.sampled_from((["train", "--resume"], ["train", "--config"], ["export"], ["hessian", "--checkpoint"]))
+    )
+    fuzzer.check("command", [*words, "run", *(["copy.safetensors"] if words == ["export"] else [])])
+
+
+@st.composite
+def results(draw):
+    """A result as `mupc reproduce` saves it, with a few values or bytes changed."""
+    values = dict(RESULT)
+    for key in draw(st.lists(st.sampled_from(sorted(RESULT)), max_size=2)):
+        values[key] = draw(JSON | st.lists(JSON, max_size=2))
+    content = json.dumps(values).encode()
+    return draw(mutated(content)) if draw(st.booleans()) else content
+
+
+@fuzz(quick=12, full=300)
+@given(content=results() | st.binary(max_size=60) | st.just(b"[" * 5000))
+def test_results(fuzzer, content):
+    for words in (["report"], ["reproduce", "--list"]):
+        (fuzzer.folder("results") / "toy.json").write_bytes(content)
+        fuzzer.check("command", words)
+
+
+def transfer_folder(fuzzer):
+    """The folder of an interrupted `mupc transfer`, and its flags."""
+    network = NetworkFlags(width=3, hidden_layers=2, large_width=4, large_hidden_layers=3)
+    config = {}
+    for group in (DataFlags(), network, GridFlags(), LearningFlags()):
+        config |= dataclasses.asdict(group)
+    folder = fuzzer.folder("transfer")
+    (folder / "config.json").write_text(dumps({"config": config}))
+    flags = ["--width", "3", "--hidden-layers", "2", "--large-width", "4", "--large-hidden-layers", "3"]
+    return folder, ["transfer", *flags, "--out", "transfer"]
+
+
+@fuzz(quick=12, full=400)
+@given(data=st.data())
+def test_transfer_goes_on(fuzzer, data):
+    folder, words = transfer_folder(fuzzer)
+    line = json.dumps(CELL | data.draw(st.dictionaries(st.sampled_from(sorted(CELL)), JSON, max_size=2))).encode()
+    broken = data.draw(mutated(line) | JSON.map(json.dumps).map(str.encode) | st.just(line))
+    (folder / "metrics.jsonl").write_bytes(broken + b"\n")
+    if data.draw(st.booleans()):
+        (folder / "config.json").write_bytes(data.draw(mutated((folder / "config.json").read_bytes())))
+    fuzzer.check("command", words)
+
+
+@pytest.fixture(scope="module")
+def database(fuzzer):
+    """The database of a small sweep that has been begun."""
+    fuzzer.ask(["command", ["sweep", "--width", "3", "--hidden-layers", "2", "--grid", "seed=0,1", "--out", "sweep"]])
+    content = (fuzzer.work / "sweep" / "sweep.db").read_bytes()
+    shutil.rmtree(fuzzer.work / "sweep")
+    return content
+
+
+@fuzz(quick=8, full=300)
+@given(data=st.data())
+def test_sweep_databases(fuzzer, database, data):
+    folder = fuzzer.folder("sweep")
+    (folder / "sweep.db").write_bytes(data.draw(mutated(database)))
+    fuzzer.check("command", ["sweep", "work", "sweep"])

@@ -12,22 +12,30 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import mupc
+from mupc.bench import PRESETS, WORKLOADS
+from mupc.cli.bench import BenchFlags
 from mupc.cli.check import CheckFlags
 from mupc.cli.config import OutputFlags, TrainConfig
 from mupc.cli.export import ExportFlags
 from mupc.cli.hessian import HessianFlags
 from mupc.cli.predict import PredictFlags
-from mupc.cli.sweep import SweepFlags
+from mupc.cli.report import report
+from mupc.cli.reproduce import reproduce
+from mupc.cli.sweep import SweepFlags, WorkFlags
+from mupc.cli.train_flags import SafetyFlags
+from mupc.cli.transfer import TransferFlags
+from mupc.experiments import CATALOGUE
 
 SIZED = {
     "width", "hidden-layers", "in-size", "out-size", "widths", "depths", "seeds", "steps", "trials", "group",
-    "batch-size", "epochs", "inference-steps", "cg-steps", "skip", "heartbeat", "seed",
+    "batch-size", "epochs", "inference-steps", "cg-steps", "skip", "heartbeat", "seed", "large-width",
+    "large-hidden-layers", "keep", "checkpoint-every", "samples", "repeats", "chunk", "sequential",
 }  # fmt: skip
-OMITTED = {"debug", "storage"}
+OMITTED = {"debug", "storage", "return"}
 
 
 def flags(kind):
-    """The names of all flags of a class, groups within it too."""
+    """The names of all flags of a class or a function, groups within it too."""
     names = set()
     for name, hint in typing.get_type_hints(kind).items():
         names |= flags(hint) if dataclasses.is_dataclass(hint) else {name.replace("_", "-")}
@@ -38,9 +46,56 @@ TINY = ("--width", "3", "--hidden-layers", "2")
 
 
 @fuzz(quick=25, full=900)
-@given(words=argv(flags(TrainConfig) | flags(OutputFlags), SIZED, ("train", *TINY)))
+@given(words=argv(flags(TrainConfig) | flags(OutputFlags) | flags(SafetyFlags), SIZED, ("train", *TINY)))
 def test_train(fuzzer, words):
     fuzzer.check("command", words)
+
+
+@fuzz(quick=20, full=600)
+@given(words=argv(flags(SafetyFlags) | {"epochs", "config", "out", "width"}, SIZED), data=st.data())
+def test_resume(fuzzer, ended, words, data):
+    """What goes on with a run, on a copy of it."""
+    fuzzer.folder("run", ended)
+    run = data.draw(st.sampled_from(("run", "run", "run/config.json", "run/checkpoints")) | value())
+    fuzzer.check("command", ["train", "--resume", run, *words])
+
+
+@fuzz(quick=12, full=500)
+@given(words=argv(flags(TransferFlags), SIZED, ("transfer", *TINY, "--large-width", "4", "--large-hidden-layers", "3")))
+def test_transfer(fuzzer, words):
+    fuzzer.check("command", words)
+
+
+@fuzz(quick=12, full=400)
+@given(
+    names=st.lists(st.sampled_from(sorted(WORKLOADS)) | value(), max_size=2),
+    preset=st.lists(st.sampled_from(sorted(PRESETS)), max_size=1),
+    words=argv(flags(BenchFlags) - {"workloads"}, SIZED),
+)
+def test_bench(fuzzer, names, preset, words):
+    fuzzer.check("command", ["bench", *names, *(word for name in preset for word in ("--preset", name)), *words])
+
+
+@fuzz(quick=12, full=400)
+@given(
+    names=st.lists(st.sampled_from(("all", "fig1", *CATALOGUE)) | value(), max_size=2),
+    words=argv(flags(reproduce) - {"slugs"}, SIZED),
+)
+def test_reproduce(fuzzer, names, words):
+    fuzzer.check("command", ["reproduce", *names, *words])
+
+
+@fuzz(quick=12, full=300)
+@given(words=argv(flags(report), SIZED), there=st.booleans())
+def test_report(fuzzer, words, there):
+    fuzzer.folder("results" if there else "others")
+    fuzzer.check("command", ["report", *words])
+
+
+@fuzz(quick=10, full=300)
+@given(words=argv(flags(WorkFlags) - {"folder"}, SIZED), folder=value())
+def test_sweep_work(fuzzer, words, folder):
+    fuzzer.check("command", ["sweep", "work", folder, *words])
 
 
 @fuzz(quick=12, full=500)

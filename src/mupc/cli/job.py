@@ -14,8 +14,10 @@ import jax.random as jr
 from rich.console import Console
 
 from .. import _check, data
-from .._checkpoint import find, only_writer
+from .._checkpoint import find
 from .._energy import Energy
+from .._interruption import Interruption
+from .._lock import only_writer
 from .._network import Network
 from .._optimiser import check
 from .._saved import save
@@ -25,7 +27,6 @@ from ..data import Dataset
 from ..experiments._machine import device, versions
 from .config import FormFlags, OutputFlags, TrainConfig, as_dict, load
 from .display import Display
-from .interruption import Interruption
 from .outcome import conclude, draw, how_to_go_on, outcome
 from .reach import ReachMeter, summarise
 from .run_folder import RunFolder, strict
@@ -71,7 +72,7 @@ def train(
             try:
                 past = [] if new else _take_up(folder, ended is not None, display)
                 folder.write("config.json", _about(config, safety))
-                with contextlib.closing(folder), interruption or Interruption() as stop:
+                with contextlib.closing(folder), interruption or Interruption("mupc train") as stop:
                     summary = _run(config, network, solver, dataset, folder, display, output, safety, past, stop)
                 folder.write(SUMMARY, summary)
             except (ValueError, OSError) as error:
@@ -96,9 +97,10 @@ def _ended(folder: RunFolder) -> Summary | None:
     """The summary of a run that has taken all its steps."""
     try:
         summary = json.loads((folder.path / SUMMARY).read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         return None
-    return None if summary.get("interrupted", True) or summary.get("diverged", True) else summary
+    ended = isinstance(summary, dict) and not (summary.get("interrupted", True) or summary.get("diverged", True))
+    return summary if ended else None
 
 
 def _take_up(folder: RunFolder, ended: bool, display: Display) -> list[Record]:

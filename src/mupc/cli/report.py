@@ -1,7 +1,6 @@
 """`mupc report`: what was reproduced, from the files in `results/`."""
 
 import json as json_module
-import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -42,8 +41,7 @@ def report(
         debug: Show tracebacks.
     """
     if not results.is_dir():
-        print(f"mupc report: {results} is not a folder: run `mupc reproduce SLUG` first.", file=sys.stderr)
-        return 2
+        raise ValueError(f"{results} is not a folder: run `mupc reproduce SLUG` first.")
     verdicts = library.write(results, markdown, html)
     if json:
         print(json_module.dumps({"verdicts": verdicts, "markdown": str(markdown), "html": str(html)}))

@@ -10,6 +10,7 @@ from rich.console import Console
 from rich.table import Table
 
 from .. import experiments
+from .._interruption import Interruption
 from ..data import DataError
 from ..experiments.__main__ import WORK, describe
 
@@ -20,7 +21,8 @@ COLOURS = {experiments.HOLDS: "green", experiments.FAILS: "red", experiments.NOT
 
 
 def run(argv: list[str]) -> int:
-    """Reproduces figures and returns the exit code: 1 if a cell failed, 2 for a wrong name or missing data.
+    """Reproduces figures and returns the exit code: 1 if a cell failed or another process has it, 2 for a wrong name,
+    missing data or a disk that cannot be written, 130 or 143 for an interruption.
 
     A claim that fails is a finding and no error.
     """
@@ -81,12 +83,13 @@ def reproduce(
     except ValueError as error:
         return _complain(str(error))
     limit = 0.0 if merge else seconds_limit
-    store, context = experiments.Store(work), experiments.Context(data_dir)
+    store, interruption = experiments.Store(work), Interruption("mupc reproduce")
+    context = experiments.Context(data_dir, stop=interruption)
     code, results = 0, []
     for figure in figures:
         config = figure.config(preset, precision)
         try:
-            with _Display(console, figure.slug) as display:
+            with interruption, _Display(console, figure.slug) as display:
                 progress = experiments.execute(
                     figure,
                     config,
@@ -97,11 +100,19 @@ def reproduce(
                     resume=resume or merge,
                     report=display.update,
                 )
+        except KeyboardInterrupt:
+            again = "the same command" if resume else "the same command without --no-resume"
+            return _complain(
+                f"{figure.slug}: interrupted; what is finished is kept, {again} goes on.", interruption.code
+            )
         except DataError as error:
             code = _complain(f"{figure.slug}: {error}")
             continue
         for cell, reason in progress.failed.items():
             code = _complain(f"{figure.slug}: {cell.label}: {reason}", max(code, FAILURE))
+        if progress.busy:
+            line = f"another process computes {len(progress.busy)} cells in {work}: repeat this once it has ended."
+            code = _complain(f"{figure.slug}: {line}", max(code, FAILURE))
         if not progress.finished:
             code = _complain(f"{figure.slug}: no cell is finished, so there is nothing to save.", max(code, FAILURE))
             continue

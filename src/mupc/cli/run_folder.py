@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from .._checkpoint import LOCK
+from .._lock import LOCK
 
 METRICS = "metrics.jsonl"
 

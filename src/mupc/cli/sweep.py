@@ -6,6 +6,7 @@ from typing import Annotated, Any, Literal
 
 import tyro
 
+from .._interruption import Interruption
 from .config import DataFlags, InferenceFlags, LearningFlags, NetworkFlags, ScreenFlags, hint, parse_with
 
 DESCRIPTION = (
@@ -120,9 +121,10 @@ def run(argv: list[str]) -> int:
     from .sweep_job import join, start
 
     console = Console(quiet=screen.quiet or screen.json, highlight=False)
-    summary = join(flags, console) if joins else start(config, flags, console)
+    with Interruption("mupc sweep") as stop:
+        summary = join(flags, console, stop) if joins else start(config, flags, console, stop)
     if screen.json:
         print(dumps(summary, indent=2))
     if summary["message"]:
         print(f"mupc sweep: {summary['message']}", file=sys.stderr)
-    return 130 if summary["interrupted"] else int(summary["counts"]["failed"] > 0)
+    return stop.code if summary["interrupted"] else int(summary["counts"]["failed"] > 0)

@@ -5,13 +5,14 @@ import dataclasses
 import functools
 import time
 import warnings
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from pathlib import Path
 from typing import Any
 
 from rich.console import Console
 
 from .. import _check
+from .._checkpoint import Scratch
 from .._train import FitResult
 from .._train_many import Run, fit_many
 from ..data import Dataset
@@ -21,6 +22,7 @@ from ..sweep._memory import check_room
 from ..sweep._plan import Plan
 from ..sweep._space import Settings, grid, parse
 from ..sweep._study import Sweep
+from ..sweep._unfinished import Unfinished
 from ..sweep._work import work
 from . import _explain
 from .config import TrainConfig, as_dict, from_dict, in_flags
@@ -30,7 +32,8 @@ from .sweep import SweepFlags, WorkFlags
 from .sweep_table import Board, draw, show, summarise
 
 Summary = dict[str, Any]
-DATABASE, RESULTS, BEST = "sweep.db", "sweep.json", "best.json"
+Stop = Callable[[], bool]
+DATABASE, RESULTS, BEST, UNFINISHED = "sweep.db", "sweep.json", "best.json", "unfinished"
 GROUP = {None: 32, "random": 32, "tpe": 8}
 NUMBERS = ("weight_lr", "seed", "output_precision", "activity_decay", "weight_decay", "orthogonality")
 """Settings in which cells may differ that train as one program; gd's activity_lr is another."""
@@ -39,16 +42,16 @@ PRIVATE = ("data_dir",)
 """Settings that are a machine's own, and no part of a sweep."""
 
 
-def start(config: TrainConfig, flags: SweepFlags, console: Console) -> Summary:
+def start(config: TrainConfig, flags: SweepFlags, console: Console, stop: Stop) -> Summary:
     """Starts a sweep or goes on with it, and returns its summary.
 
-    **Arguments:** what all cells share, the flags of `mupc sweep`, and the console to show it on.
+    **Arguments:** what all cells share, the flags of `mupc sweep`, the console to show it on, and whether to end early.
     """
     plan = _plan(config, flags)
     group = _group(flags.sharing.group, plan)
     _check.integer("--heartbeat", flags.sharing.heartbeat, 1)
     storage = flags.sharing.storage
-    execute = Executor(plan, config.data_dir)
+    execute = Executor(plan, config.data_dir, stop)
     execute.check()
     database = None if storage is None else Database(storage)
     folder = RunFolder(flags.output.out, "sweep", resumes=DATABASE if storage is None else RESULTS)
@@ -69,10 +72,10 @@ def start(config: TrainConfig, flags: SweepFlags, console: Console) -> Summary:
         return _work(sweep, execute, group, folder, console, f"mupc sweep work {again}")
 
 
-def join(flags: WorkFlags, console: Console) -> Summary:
+def join(flags: WorkFlags, console: Console, stop: Stop) -> Summary:
     """Works on a sweep that is there, and returns its summary.
 
-    **Arguments:** the flags of `mupc sweep work`, and the console to show it on.
+    **Arguments:** the flags of `mupc sweep work`, the console to show it on, and whether to end early.
     """
     if flags.folder is None and flags.storage is None:
         raise ValueError("say which sweep to work on: its folder, or its database with --storage URL.")
@@ -85,7 +88,7 @@ def join(flags: WorkFlags, console: Console) -> Summary:
         folder = RunFolder(path, "sweep", resumes=holds)
     database = _file(Path(flags.folder or "")) if flags.storage is None else Database(flags.storage)
     sweep = Sweep(database, flags.name, None)
-    execute = Executor(sweep.plan, flags.data_dir)
+    execute = Executor(sweep.plan, flags.data_dir, stop)
     again = flags.folder if flags.storage is None else f"--storage {database.shown} --name {sweep.name}"
     with contextlib.closing(sweep):
         if flags.retry_failed:
@@ -130,11 +133,11 @@ class Executor:
     """Trains cells: `execute(cells) -> results`, for cells that `group_of` says can train together. Data sets that are
     not there are missed at once, before a worker takes cells that it could only fail.
 
-    **Arguments:** the plan of the sweep, and the folder with data sets on this machine.
+    **Arguments:** the plan of the sweep, the folder with data sets on this machine, and whether to end early.
     """
 
-    def __init__(self, plan: Plan, data_dir: str | None) -> None:
-        self.plan, self.data_dir = plan, data_dir
+    def __init__(self, plan: Plan, data_dir: str | None, stop: Stop) -> None:
+        self.plan, self.data_dir, self.stop = plan, data_dir, stop
         first = {axis.name: axis.span[0] for axis in plan.axes}
         for data in next((axis.values for axis in plan.axes if axis.name == "data"), (plan.config.get("data"),)):
             _dataset(_data_settings(self.config(first | {"data": data})))
@@ -173,7 +176,7 @@ class Executor:
         check_training(config, network, solver, dataset)
         make_energy(config)
 
-    def __call__(self, cells: Sequence[Settings]) -> list[Settings]:
+    def __call__(self, cells: Sequence[Settings], folder: Path | None) -> list[Settings]:
         configs = [self.config(settings) for settings in cells]
         shared = configs[0]
         dataset = _dataset(_data_settings(shared))
@@ -182,7 +185,11 @@ class Executor:
             warnings.simplefilter("ignore", RuntimeWarning)  # of divergence, which is a result here
             check_room(lambda: build(shared, dataset)[0])
             runs = [Run(*build(c, dataset), c.weight_lr, c.seed, make_energy(c)) for c in configs]
-            results = fit_many(runs, dataset, **training_options(shared, dataset))
+            checkpoints = None if folder is None else Scratch(folder)
+            options = training_options(shared, dataset)
+            results = fit_many(runs, dataset, **options, checkpoints=checkpoints, stop=self.stop)
+        if any(result.stopped for result in results):
+            raise KeyboardInterrupt
         seconds = (time.perf_counter() - begin) / len(cells)
         return [_outcome(result) | {"seconds": seconds} for result in results]
 
@@ -208,12 +215,22 @@ def _work(
     sweep: Sweep, execute: Executor, group: int, folder: RunFolder | None, console: Console, again: str
 ) -> Summary:
     """Works until the sweep has ended or is interrupted; saves and shows what there is."""
+    unfinished = Unfinished(None if folder is None else folder.path / UNFINISHED)
     begin, interrupted = time.perf_counter(), False
     about = {"versions": versions(), "device": device(), "out": None if folder is None else str(folder.path)}
     _save(sweep, folder, summarise(sweep.plan, sweep.name, sweep.records()) | about)  # what makes it a sweep's folder
     with Board(console, sweep) as board:
         try:
-            work(sweep, execute, group_of=execute.group_of, limit=group, explain=_reason, report=board.update)
+            work(
+                sweep,
+                execute,
+                group_of=execute.group_of,
+                limit=group,
+                explain=_reason,
+                report=board.update,
+                unfinished=unfinished,
+                stop=execute.stop,
+            )
         except KeyboardInterrupt:
             interrupted = True
     summary = summarise(sweep.plan, sweep.name, sweep.records()) | about

@@ -2,8 +2,8 @@
 
 import sys
 
+from .._interruption import Interruption
 from .config import in_flags
-from .interruption import Interruption
 from .train_flags import parse
 
 
@@ -15,7 +15,7 @@ def run(argv: list[str]) -> int:
     from .job import train
     from .run_folder import dumps
 
-    interruption = Interruption()
+    interruption = Interruption("mupc train")
     try:
         summary = train(config, output, Console(), safety, interruption)
     except ValueError as error:

@@ -1,11 +1,11 @@
 """Tuning small and training large, from flags to a run folder."""
 
 import collections
-import contextlib
 import dataclasses
 import json
 import math
 import time
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -81,7 +81,8 @@ def transfer(flags: TransferFlags, console: Console) -> Summary:
 
 def _run(flags: TransferFlags, dataset: Dataset, stages: "_Stages", done: "_Done") -> Transfer:
     network, learning = flags.network, flags.learning
-    with jax.enable_x64(learning.precision == "float64"):
+    with jax.enable_x64(learning.precision == "float64"), warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)  # of numbers too large, which diverge
         return tune_and_train(
             dataset,
             small=(network.width, network.hidden_layers),
@@ -125,13 +126,8 @@ class _Done(dict[tuple[Size, Rates], Cell]):
         """Takes the cells of an earlier call."""
         path = self.folder.path / METRICS
         lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
-        for line in lines:
-            with contextlib.suppress(ValueError):  # the end of a line is missing if its writer was killed
-                record = json.loads(line)
-                size = Size(record.pop("width"), record.pop("hidden_layers"))
-                record |= {name: math.inf for name in LOSSES if record[name] is None}
-                cell = Cell(**record)
-                self[size, cell.rates] = cell
+        for size, cell in filter(None, map(_cell, lines)):
+            self[size, cell.rates] = cell
 
     def __setitem__(self, key: tuple[Size, Rates], cell: Cell) -> None:
         super().__setitem__(key, cell)
@@ -145,11 +141,23 @@ class _Done(dict[tuple[Size, Rates], Cell]):
         return f"interrupted; finished and kept: {there}. Go on with the same flags and --out {self.folder.path}"
 
 
+def _cell(line: str) -> tuple[Size, Cell] | None:
+    """A line of metrics.jsonl; None if it is damaged, as by a writer that was killed."""
+    try:
+        record = json.loads(line)
+        size = Size(record.pop("width"), record.pop("hidden_layers"))
+        cell = Cell(**record | {name: math.inf for name in LOSSES if record[name] is None})
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
+        return None
+    numbers = dataclasses.asdict(cell) | {"test_accuracy": cell.test_accuracy or 0.0}
+    return (size, cell) if all(isinstance(number, int | float) for number in (*size, *numbers.values())) else None
+
+
 def _stored(path: Path) -> dict[str, Any]:
     """The settings in a run folder; none if there is nothing to read."""
     try:
         return dict(json.loads((path / "config.json").read_text(encoding="utf-8"))["config"])
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return {}
 
 

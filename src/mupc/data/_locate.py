@@ -55,7 +55,7 @@ def user_places(entry: Entry, data_dir: PathLike | None) -> list[Place]:
     if not root.is_dir():
         raise DataError(
             f"--data-dir {data_dir} is not a folder: give a folder with the files of {entry.name} "
-            f"({wanted(entry)}), or drop --data-dir"
+            f"({wanted(entry)}), or run `mupc data fetch {entry.name}` and drop --data-dir"
         )
     folders = dict.fromkeys([root / entry.name, root / entry.folder, root])
     return [Place(folder, str(Path(data_dir) / folder.relative_to(root))) for folder in folders]

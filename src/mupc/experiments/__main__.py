@@ -11,6 +11,7 @@ import argparse
 import sys
 from pathlib import Path
 
+from .._interruption import Interruption
 from ..data import DataError
 from ._catalogue import find
 from ._figure import PRESETS, Cell, Context, Row, UnknownFigureError
@@ -48,7 +49,8 @@ def describe(cell: Cell, result: Row | None, done: int, known: int) -> str:
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Runs the command and returns the exit code: 0, 1 if a cell failed, 2 for wrong usage or missing data."""
+    """Runs the command and returns the exit code: 0, 1 if a cell failed or another process has it, 2 for wrong usage,
+    missing data or a disk that cannot be written, 130 or 143 for an interruption."""
     options = _parser().parse_args(argv)
     try:
         shard = Shard.parse(options.shard)
@@ -71,6 +73,8 @@ def _run(options: argparse.Namespace, jobs: list, store: Store, shard: Shard) ->
     import time
 
     begin, code = time.monotonic(), 0
+    interruption = Interruption("mupc.experiments")
+    context = Context(options.data_dir, stop=interruption)
 
     def report(cell: Cell, result: Row | None, done: int, known: int) -> None:
         print(describe(cell, result, done, known), flush=True)
@@ -78,24 +82,35 @@ def _run(options: argparse.Namespace, jobs: list, store: Store, shard: Shard) ->
     for figure, config in jobs:
         limit = options.seconds_limit
         left = None if limit is None else max(0.0, limit - (time.monotonic() - begin))
-        context = Context(options.data_dir)
         try:
-            progress = execute(
-                figure,
-                config,
-                store,
-                context,
-                shard=shard,
-                seconds_limit=left,
-                resume=options.resume,
-                report=report,
-            )
+            with interruption:
+                progress = execute(
+                    figure,
+                    config,
+                    store,
+                    context,
+                    shard=shard,
+                    seconds_limit=left,
+                    resume=options.resume,
+                    report=report,
+                )
+        except KeyboardInterrupt:
+            again = "the same command" if options.resume else "the same command without --no-resume"
+            print(f"mupc.experiments: interrupted; what is finished is kept, {again} goes on.", file=sys.stderr)
+            return interruption.code
+        except OSError as error:
+            reason = f"{options.work} cannot be written ({error.strerror}): make room, or choose another --work."
+            print(f"mupc.experiments: {reason if error.strerror else error}", file=sys.stderr)
+            return 2
         except DataError as error:
             print(f"mupc.experiments: {figure.slug}: {error}", file=sys.stderr)
             code = 2
             continue
         for cell, reason in progress.failed.items():
             print(f"mupc.experiments: {figure.slug}: {cell.label}: {reason}", file=sys.stderr)
+            code = max(code, 1)
+        if progress.busy:
+            print(f"mupc.experiments: another process computes {len(progress.busy)} of the cells", file=sys.stderr)
             code = max(code, 1)
         print(f"{figure.slug}: {len(progress.finished)} of {len(progress.known)} known cells finished", flush=True)
     return code

@@ -56,9 +56,15 @@ Finished = Mapping[Cell, Row]
 
 @dataclasses.dataclass(frozen=True)
 class Context:
-    """What a computation may use that its result does not depend on."""
+    """What a computation may use that its result does not depend on.
+
+    - `scratch`: a folder of its own for checkpoints to go on from; it is deleted when the result is saved.
+    - `stop`: whether to end early, with a checkpoint and `KeyboardInterrupt`.
+    """
 
     data_dir: str | None = None
+    scratch: Path | None = None
+    stop: Callable[[], bool] = lambda: False
 
 
 @dataclasses.dataclass(frozen=True)
@@ -90,6 +96,8 @@ class Figure:
     - `claims(config, table)`: the predicates, on the rows of the finished cells (a row is a cell and its numbers).
     - `plot(record, path)`: draws what `results/SLUG.json` holds.
     - `run_group(cells, context)`: the numbers of several cells of one group, computed as one program.
+    - `checked(config, table, claim)`: for a claim that fails, a sentence on what was checked to rule out a mistake of
+      ours; None if nothing was.
     """
 
     slug: str
@@ -101,6 +109,7 @@ class Figure:
     claims: Callable[[Any, Table], list[Claim]]
     plot: Callable[[Row, Path], None]
     run_group: Callable[[Any, Context], list[Row]] | None = None
+    checked: Callable[[Any, Table, Claim], str | None] = lambda config, table, claim: None
 
     def config(self, preset: str, precision: str | None = None) -> Config:
         """The frozen config of a preset, with its precision overridden if asked."""

@@ -31,7 +31,7 @@ ERROR_SPACE = {f"error-space-{precision:g}": precision for precision in (1.0, 0.
 DECAYS = {f"sp-decay-{decay:g}": decay for decay in (0.0, 0.001, 0.01, 0.1, 1.0)}
 """Methods of standard networks without skips, inferred exactly, and their activity decay α."""
 
-TOLERANCES = {f"mupc-tol-{tol:g}": tol for tol in (0.9, 0.1)}
+TOLERANCES = {f"mupc-tol-{tol:g}": tol for tol in (0.9,)}
 """Methods whose inference stops early, and the fraction of its start that the gradient must fall to."""
 
 LONG = 500

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from ._catalogue import BEYOND, CATALOGUE, Entry
-from ._figure import Config, Figure, Row
+from ._figure import FAILS, Claim, Config, Figure, Row, Table
 from ._runner import Progress
 from ._store import dumps, strict, write_text
 
@@ -28,13 +28,20 @@ def record(figure: Figure, preset: str, config: Config, progress: Progress) -> R
         "complete": progress.complete,
         "cells": {"finished": len(table), "known": len(progress.known)},
         "config": strict(dataclasses.asdict(config)),
-        "claims": [dataclasses.asdict(claim) for claim in figure.claims(config, table)],
+        "claims": [_judged(figure, preset, config, table, claim) for claim in figure.claims(config, table)],
         "device": ", ".join(sorted({row["device"] for row in table if row.get("device")})),
         "seconds": sum(row.get("seconds") or 0.0 for row in table),
         "precision": config.precision,
         "versions": versions[-1] if versions else {},
         "data": [{name: value for name, value in row.items() if name not in _PROVENANCE} for row in table],
     }
+
+
+def _judged(figure: Figure, preset: str, config: Config, table: Table, claim: Claim) -> Row:
+    """A claim; with one that fails at the paper preset goes what was checked."""
+    failed = preset == "paper" and claim.verdict == FAILS
+    checked = figure.checked(config, table, claim) if failed else None
+    return dataclasses.asdict(claim) | ({} if checked is None else {"checked": checked})
 
 
 def destination(out: Path, result: Row) -> Path:
@@ -62,9 +69,30 @@ def read(path: Path) -> Row | None:
     """A saved result, or None if there is none that can be read."""
     try:
         result = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         return None
-    return result if isinstance(result, dict) and {"slug", "preset", "claims"} <= result.keys() else None
+    return result if isinstance(result, dict) and _readable(result) else None
+
+
+_CLAIM = ("claim", "expected", "measured", "verdict")
+
+
+def _readable(result: Row) -> bool:
+    """Whether everything that a report reads is of the kind that `record` writes."""
+    counts, config, versions = (result.get(name, {}) for name in ("cells", "config", "versions"))
+    claims: Any = result.get("claims")
+    seconds, data = result.get("seconds", 0.0), result.get("data", [])
+    return (
+        all(isinstance(result.get(name), str) for name in ("slug", "preset", "device"))
+        and isinstance(result.get("complete"), bool)
+        and all(isinstance(part, dict) for part in (counts, config, versions))
+        and all(isinstance(count, int) for count in counts.values())
+        and isinstance(config.get("protocol", []), list)
+        and isinstance(seconds, int | float)
+        and 0 <= seconds < 1e12
+        and all(isinstance(rows, list) and all(isinstance(row, dict) for row in rows) for rows in (claims, data))
+        and all(isinstance(claim.get(part), str) for claim in claims for part in _CLAIM)
+    )
 
 
 def read_all(out: Path) -> list[Row]:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
+import importlib.util
 import time
 from collections.abc import Callable
 
+from .._lock import BusyError
 from ..data import DataError
 from ._figure import Cell, Config, Context, Figure, Row
 from ._store import Store, key
@@ -32,11 +34,13 @@ class Shard:
 
 @dataclasses.dataclass(frozen=True)
 class Progress:
-    """The state of a figure's cells: finished ones with their results, known ones, and why it ended."""
+    """The state of a figure's cells: finished ones with their results, known ones, and why it ended. Cells that are
+    `busy` are being computed by another process."""
 
     finished: dict[Cell, Row]
     known: list[Cell]
     failed: dict[Cell, str]
+    busy: frozenset[Cell] = frozenset()
 
     @property
     def complete(self) -> bool:
@@ -70,37 +74,58 @@ def execute(
 ) -> Progress:
     """Computes what is not finished yet and belongs to the shard, the first of `figure.cells` first.
 
-    No cell is started after `seconds_limit`. A cell that fails is reported and left out, so that the others still
-    run; missing data (`DataError`) and interrupts end the run. What was finished stays saved in every case.
+    No cell is started after `seconds_limit`, and none that another process is at. A cell that fails is reported and
+    left out, so that the others still run; missing data (`DataError`), a disk that is full (`OSError`) and interrupts
+    end the run. What was finished stays saved in every case, and a training run that is half done goes on next time.
     """
     shard = shard or Shard()
     begin = time.monotonic()
     finished: dict[Cell, Row] = {}
     failed: dict[Cell, str] = {}
+    busy: set[Cell] = set()
     while True:
         known = gather(figure, config, store, finished).known if resume else figure.cells(config, finished)
-        pending = [cell for cell in known if cell not in finished and cell not in failed and cell in shard]
+        left_out = {*finished, *failed, *busy}
+        pending = [cell for cell in known if cell not in left_out and cell in shard]
         late = seconds_limit is not None and time.monotonic() - begin >= seconds_limit
         if not pending or late:
-            return Progress(finished, known, failed)
+            store.tidy()
+            return Progress(finished, known, failed, frozenset(busy - finished.keys()))
+        if context.stop():
+            raise KeyboardInterrupt
         group = [cell for cell in pending if cell.group == pending[0].group] if figure.run_group else pending[:1]
         try:
-            results = _compute(figure, group, context)
-        except DataError:
+            results = _compute(figure, group, store, context, resume)
+        except BusyError:
+            busy.update(group)
+            continue
+        except (DataError, OSError):
             raise
         except Exception as error:  # one bad cell must not cost the others
             for cell in group:
                 failed[cell] = f"{type(error).__name__}: {error}".splitlines()[0]
                 report(cell, None, len(finished), len(known))
             continue
+        for cell, result in results.items():
+            finished[cell] = result
+            report(cell, result, len(finished), len(known))
+
+
+def _compute(figure: Figure, group: list[Cell], store: Store, context: Context, resume: bool) -> dict[Cell, Row]:
+    """Computes a group of cells and saves their results, each with its share of the time."""
+    with store.scratch(group, anew=not resume) as folder:
+        known = {cell: result for cell in group if resume and (result := store.load(cell)) is not None}
+        if known:  # another process was quicker
+            return known
+        # without orbax, as on a bare machine, nothing can be kept of what is half done
+        scratch = folder if importlib.util.find_spec("orbax") else None
+        results = _results(figure, group, dataclasses.replace(context, scratch=scratch))
         for cell, result in zip(group, results, strict=True):
             store.save(cell, result)
-            finished[cell] = store.load(cell) or result
-            report(cell, finished[cell], len(finished), len(known))
+    return {cell: store.load(cell) or result for cell, result in zip(group, results, strict=True)}
 
 
-def _compute(figure: Figure, group: list[Cell], context: Context) -> list[Row]:
-    """The results of a group of cells, each with its share of the time."""
+def _results(figure: Figure, group: list[Cell], context: Context) -> list[Row]:
     from ._machine import device, versions
 
     started = time.perf_counter()

@@ -6,17 +6,22 @@ machines are merged by copying them over one another.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import hashlib
 import json
 import math
 import os
+import shutil
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from .._lock import only_writer
 from ._figure import Cell, Row
 
 _DIGITS = 7
+UNFINISHED, _RESULTS = "unfinished", "results.json"
 
 
 def strict(value: Any) -> Any:
@@ -39,8 +44,12 @@ def write_text(path: Path, text: str) -> None:
     """Writes a file whole or not at all."""
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    temporary.write_text(text, encoding="utf-8")
-    temporary.replace(path)
+    try:
+        temporary.write_text(text, encoding="utf-8")
+        temporary.replace(path)
+    except OSError:
+        temporary.unlink(missing_ok=True)
+        raise
 
 
 def as_json(cell: Cell) -> Row:
@@ -56,7 +65,7 @@ def key(cell: Cell) -> str:
 
 @dataclasses.dataclass(frozen=True)
 class Store:
-    """The cells under a folder."""
+    """The cells under a folder: finished ones, and scratch of those that are being computed."""
 
     root: Path
 
@@ -65,6 +74,36 @@ class Store:
 
     def save(self, cell: Cell, result: Row) -> None:
         write_text(self.path(cell), dumps({"cell": as_json(cell), "result": result}) + "\n")
+
+    @contextlib.contextmanager
+    def scratch(self, cells: Sequence[Cell], anew: bool) -> Iterator[Path]:
+        """A folder for what is half done of cells that are computed together, as it was left unless `anew`. Nobody else
+        may have it meanwhile (`BusyError`). If something goes wrong, it stays with the checkpoints in it."""
+        name = hashlib.sha256(" ".join(map(key, cells)).encode()).hexdigest()[:16] if len(cells) > 1 else key(cells[0])
+        folder = self.root / UNFINISHED / name
+        folder.mkdir(parents=True, exist_ok=True)
+        with only_writer(folder):
+            if anew:
+                for path in folder.iterdir():
+                    shutil.rmtree(path, ignore_errors=True)
+            results = [self.path(cell).relative_to(self.root).as_posix() for cell in cells]
+            write_text(folder / _RESULTS, json.dumps(results))
+            done = False
+            try:
+                yield folder
+                done = True
+            finally:
+                if done or not any(path.is_dir() for path in folder.iterdir()):
+                    shutil.rmtree(folder, ignore_errors=True)
+
+    def tidy(self) -> None:
+        """Takes away what is left of cells that are finished, whose process was killed in between."""
+        for folder in (self.root / UNFINISHED).glob("*"):
+            with contextlib.suppress(OSError, ValueError):
+                results = json.loads((folder / _RESULTS).read_text(encoding="utf-8"))
+                if all((self.root / str(result)).exists() for result in results):
+                    with only_writer(folder):
+                        shutil.rmtree(folder, ignore_errors=True)
 
     def load(self, cell: Cell) -> Row | None:
         """The result of a finished cell; None if there is none, or if its file is damaged or of another cell."""

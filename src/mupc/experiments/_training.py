@@ -15,6 +15,7 @@ from ._figure import Cell, Config, Context, Finished, Row
 from ._methods import DECAYS as DECAYS
 from ._methods import ERROR_SPACE as ERROR_SPACE
 from ._methods import METHODS, Method
+from ._store import key
 
 if TYPE_CHECKING:
     from .._network import Network
@@ -184,14 +185,14 @@ def choose(tuning: list[TrainingCell], finished: Finished) -> tuple[float, float
     """
     if not all(cell in finished for cell in tuning):
         return None
-
-    def merit(cell: TrainingCell) -> tuple[bool, float, float]:
-        found = finished[cell]
-        loss = found["validation_loss"]
-        return not found["diverged"], found["validation_accuracy"] or 0.0, -math.inf if loss is None else -loss
-
-    best = max(tuning, key=merit)
+    best = max(tuning, key=lambda cell: merit(finished[cell]))
     return best.eta, best.beta
+
+
+def merit(found: Row) -> tuple[bool, float, float]:
+    """What tuning runs are ranked by, the best highest."""
+    loss = found["validation_loss"]
+    return not found["diverged"], found["validation_accuracy"] or 0.0, -math.inf if loss is None else -loss
 
 
 HISTORY = ("step", "epoch", "test_accuracy", "test_loss", "train_loss", "energy", "learning_layers")
@@ -215,7 +216,9 @@ def run_cell(cell: TrainingCell, context: Context, metrics: Metrics | None = Non
             energy=run.energy,
             metrics=metrics,
             **options,
+            **keeping(context, key(cell)),
         )
+    whole([result])
     return _found(cell, dataset, result, tuple(metrics or ()))
 
 
@@ -226,8 +229,23 @@ def run_group(cells: Sequence[TrainingCell], context: Context, metrics: Metrics 
     if len(cells) == 1:
         return [run_cell(cell, context, metrics) for cell in cells]
     with _prepared(cells, context) as (dataset, runs, options):
-        results = fit_many(runs, dataset, metrics=metrics, **options)
+        results = fit_many(runs, dataset, metrics=metrics, **options, **keeping(context, "group"))
+    whole(results)
     return [_found(cell, dataset, result, tuple(metrics or ())) for cell, result in zip(cells, results, strict=True)]
+
+
+def keeping(context: Context, name: str) -> dict[str, Any]:
+    """What `fit` and `fit_many` are told so that they can be interrupted; `name` is the run's within its scratch."""
+    from .._checkpoint import Scratch
+
+    checkpoints = None if context.scratch is None else Scratch(context.scratch / name)
+    return {"checkpoints": checkpoints, "stop": context.stop}
+
+
+def whole(results: Sequence[FitResult]) -> None:
+    """Raises if training was stopped before its end."""
+    if any(result.stopped for result in results):
+        raise KeyboardInterrupt
 
 
 @contextlib.contextmanager

@@ -19,6 +19,7 @@ METHOD = "sp-exact"
 PART = 10
 """Of the intervals between evaluations, the first and the last 1/10 are compared."""
 NEAR_CHANCE = 25.0
+UNTRAINED = "the training MSE ends below that of the untrained network"
 
 
 def ends(row: Row, name: str) -> tuple[float, float]:
@@ -75,7 +76,7 @@ def claims(config: TrainingConfig, table: Table) -> list[Claim]:
     return [
         judge("the training MSE falls over training", tenths, lambda: falls("train_loss")),
         judge(
-            "the training MSE ends below that of the untrained network",
+            UNTRAINED,
             "mean over the last tenth of training below the first batch's, every H and seed",
             ends_below_start,
         ),
@@ -88,6 +89,13 @@ def claims(config: TrainingConfig, table: Table) -> list[Claim]:
     ]
 
 
+_CHECKED = {
+    UNTRAINED: (
+        "The energy falls in every run. On 64 samples, seed 0 at H=32, the weight gradients before training agree "
+        "within 1e-11 in float64 with those that JAX finds of the equilibrated energy's closed form, written by hand. "
+        "It is the step: with η=1e-4 instead of the paper's 1e-3, seed 0 falls from 4.4e+03 to 9.0 (last tenth)."
+    )
+}
 _RATES = (Rates(METHOD, eta=(1e-3,)),)
 _PROTOCOL = (
     "Linear networks with skips, SP with weights U(±1/√fan_in), batch 64, Adam with η=1e-3, one-hot targets. The paper "
@@ -142,5 +150,6 @@ FIGURES = {
         run_cell,
         claims,
         _plot,
+        checked=lambda config, table, claim: _CHECKED.get(claim.claim),
     )
 }

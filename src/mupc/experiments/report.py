@@ -7,10 +7,12 @@ import html
 from collections.abc import Iterable
 from pathlib import Path
 
+from ._answers import Section, duration, sections
 from ._catalogue import BEYOND, CATALOGUE
 from ._figure import FAILS, HOLDS, NOT_RUN, Row
 from ._results import read_all
 from ._store import write_text
+from .cost import every_cell, predicted
 
 TITLE = "Reproduction of the paper's figures"
 INTRODUCTION = (
@@ -48,6 +50,12 @@ def missing(paper: Iterable[Row]) -> list[str]:
     return [slug for slug in CATALOGUE if slug not in done]
 
 
+def _not_run(slug: str) -> str:
+    """That a figure was not run, and what it would cost."""
+    seconds = predicted(every_cell(CATALOGUE[slug].load()))
+    return NOT_RUN if seconds is None else f"{NOT_RUN}; predicted {duration(seconds)} on one H200"
+
+
 def _summary(paper: list[Row]) -> str:
     numbers = ", ".join(f"{number} {verdict}" for verdict, number in count(paper).items())
     return f"{len(paper)} of {len(CATALOGUE)} figures have results; of their claims {numbers}."
@@ -59,19 +67,17 @@ def _facts(result: Row) -> list[str]:
     whole = (
         "complete" if result.get("complete") else f"{counts.get('finished')} of at least {counts.get('known')} cells"
     )
-    made = f"{result.get('device')}, {result.get('precision')}, {_duration(result.get('seconds') or 0)} of computing"
+    made = f"{result.get('device')}, {result.get('precision')}, {duration(result.get('seconds') or 0)} of computing"
+    unofficial = sum(row.get("official_data") is False for row in result.get("data") or [])
+    copy = [f"The data is not the published one in {unofficial} runs (`official_data`)."] if unofficial else []
     versions = ", ".join(f"{name} {version}" for name, version in (result.get("versions") or {}).items())
-    return [f"{made}; {whole}.", f"Versions: {versions}.", *(result.get("config") or {}).get("protocol", [])]
+    return [f"{made}; {whole}.", f"Versions: {versions}.", *copy, *(result.get("config") or {}).get("protocol", [])]
 
 
-def _duration(seconds: float) -> str:
-    return (
-        f"{seconds:.0f} s"
-        if seconds < 120
-        else f"{seconds / 60:.0f} min"
-        if seconds < 7200
-        else f"{seconds / 3600:.1f} h"
-    )
+def _measured(claim: Row) -> str:
+    """The numbers, and what was checked where they fail."""
+    checked = claim.get("checked")
+    return claim["measured"] if checked is None else f"{claim['measured']}. Checked: {checked}"
 
 
 def _relative(target: Path, start: Path) -> str:
@@ -88,12 +94,14 @@ def _cell(text: object) -> str:
 
 def _markdown(paper: list[Row], further: list[Row], quick: list[Row], folder: str) -> str:
     lines = [f"# {TITLE}", "", INTRODUCTION, "", _summary(paper), ""]
+    for section in sections(paper, further):
+        lines += _markdown_section(section)
     for result in paper:
         lines += _markdown_figure(result, folder)
     absent = missing(paper)
     if absent:
         lines += ["## Not run", "", "No result at the paper preset yet:", ""]
-        lines += [f"- `{slug}`: {CATALOGUE[slug].title} ({NOT_RUN})" for slug in absent] + [""]
+        lines += [f"- `{slug}`: {CATALOGUE[slug].title} ({_not_run(slug)})" for slug in absent] + [""]
     if further:
         lines += [f"## {FURTHER}", "", FURTHER_TEXT, ""]
         for result in further:
@@ -105,14 +113,24 @@ def _markdown(paper: list[Row], further: list[Row], quick: list[Row], folder: st
     return "\n".join(lines).rstrip() + "\n"
 
 
+def _markdown_section(section: Section) -> list[str]:
+    lines = [f"## {section.title}", ""]
+    for paragraph in section.text:
+        lines += [paragraph, ""]
+    for head, *rows in filter(None, section.tables):
+        lines += [_markdown_row(head), "|---" * len(head) + "|", *map(_markdown_row, rows), ""]
+    return lines
+
+
+def _markdown_row(cells: Iterable[object]) -> str:
+    return f"| {' | '.join(map(_cell, cells))} |"
+
+
 def _markdown_figure(result: Row, folder: str, heading: str = "##", label: str = "") -> list[str]:
     entry = (CATALOGUE | BEYOND).get(result["slug"])
     alias = f" ({entry.alias})" if entry and entry.alias else ""
     title = _cell(result.get("title", ""))
-    rows = [
-        f"| {_cell(c['claim'])} | {_cell(c['expected'])} | {_cell(c['measured'])} | {label}{_cell(c['verdict'])} |"
-        for c in result["claims"]
-    ]
+    rows = [_markdown_row((c["claim"], c["expected"], _measured(c), label + c["verdict"])) for c in result["claims"]]
     return [
         f"{heading} `{result['slug']}`{alias}: {title}",
         "",
@@ -140,7 +158,8 @@ ul{font-size:.85rem;color:#444}section.quick{background:#f6f6f6;padding:0 1rem}
 
 def _html(paper: list[Row], further: list[Row], quick: list[Row], folder: Path) -> str:
     absent = "".join(
-        f"<li><code>{_text(slug)}</code>: {_text(CATALOGUE[slug].title)} ({NOT_RUN})</li>" for slug in missing(paper)
+        f"<li><code>{_text(slug)}</code>: {_text(CATALOGUE[slug].title)} ({_not_run(slug)})</li>"
+        for slug in missing(paper)
     )
     studies = "".join(_html_figure(result, folder, "h3") for result in further)
     checks = "".join(_html_figure(result, folder, "h3", "quick: ") for result in quick)
@@ -148,6 +167,7 @@ def _html(paper: list[Row], further: list[Row], quick: list[Row], folder: Path) 
         f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{_text(TITLE)}</title>'
         f"<style>{_STYLE}</style></head><body><h1>{_text(TITLE)}</h1><p>{_text(INTRODUCTION)}</p>"
         f"<p>{_text(_summary(paper))}</p>"
+        + "".join(map(_html_section, sections(paper, further)))
         + "".join(_html_figure(result, folder) for result in paper)
         + (f"<h2>Not run</h2><ul>{absent}</ul>" if absent else "")
         + (f"<h2>{_text(FURTHER)}</h2><p>{_text(FURTHER_TEXT)}</p>{studies}" if further else "")
@@ -160,9 +180,20 @@ def _html(paper: list[Row], further: list[Row], quick: list[Row], folder: Path) 
     )
 
 
+def _html_section(section: Section) -> str:
+    def row(cells: Iterable[object], tag: str) -> str:
+        return "<tr>" + "".join(f"<{tag}>{_text(cell)}</{tag}>" for cell in cells) + "</tr>"
+
+    tables = "".join(
+        f"<table>{row(head, 'th')}{''.join(row(cells, 'td') for cells in rows)}</table>"
+        for head, *rows in filter(None, section.tables)
+    )
+    return f"<h2>{_text(section.title)}</h2>" + "".join(f"<p>{_text(line)}</p>" for line in section.text) + tables
+
+
 def _html_figure(result: Row, folder: Path, heading: str = "h2", label: str = "") -> str:
     rows = "".join(
-        f"<tr><td>{_text(c['claim'])}</td><td>{_text(c['expected'])}</td><td>{_text(c['measured'])}</td>"
+        f"<tr><td>{_text(c['claim'])}</td><td>{_text(c['expected'])}</td><td>{_text(_measured(c))}</td>"
         f'<td class="{_text(str(c["verdict"]).replace(" ", "-"))}">{_text(label)}{_text(c["verdict"])}</td></tr>'
         for c in result["claims"]
     )

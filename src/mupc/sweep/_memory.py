@@ -12,12 +12,14 @@ COPIES = 4
 """Weights, their gradients and Adam's two moments, at least."""
 
 
-def check_room(make: Callable[[], Network]) -> None:
-    """Raises if the network that `make` would return is too large. Making it to find out might end the process."""
+def check_room(make: Callable[[], Network], seeds: int = 1) -> None:
+    """Raises if the network that `make` would return is too large, or one for each of so many seeds. Making them to
+    find out might end the process."""
     shapes = jax.tree.leaves(eqx.filter_eval_shape(make))
-    need, free = COPIES * sum(leaf.size * leaf.dtype.itemsize for leaf in shapes), free_memory()
+    weights = sum(leaf.size * leaf.dtype.itemsize for leaf in shapes)
+    need, free = (seeds - 1 + COPIES) * weights, free_memory()  # all are made, and one or more are trained at a time
     if need > free:
-        raise ValueError(
-            f"a network of this size needs {need / 2**30:.1f} GiB or more, and there is room for {free / 2**30:.1f} "
-            "GiB: use a smaller one."
-        )
+        room = f"{need / 2**30:.1f} GiB or more, and there is room for {free / 2**30:.1f} GiB: use"
+        if seeds > 1:
+            raise ValueError(f"{seeds} networks of this size need {room} fewer seeds, or smaller ones.")
+        raise ValueError(f"a network of this size needs {room} a smaller one.")

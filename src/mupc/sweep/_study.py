@@ -6,7 +6,7 @@ import math
 import os
 import socket
 import threading
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 
 import optuna
 from optuna.distributions import BaseDistribution, CategoricalDistribution, FloatDistribution, IntDistribution
@@ -96,18 +96,37 @@ class Sweep:
         self._storage.engine.dispose()
         self.database.close()
 
-    def take(self, group_of: Callable[[Settings], Hashable], limit: int) -> list[Cell]:
+    def take(
+        self,
+        group_of: Callable[[Settings], Hashable],
+        limit: int,
+        left: Mapping[int, int] | None = None,
+        announce: Callable[[Sequence[Cell]], None] = lambda cells: None,
+    ) -> list[Cell]:
         """Takes up to `limit` waiting cells of one group, or draws new ones if none waits. None left: an empty list.
-        The cells must be finished, failed or released, and heartbeats recorded meanwhile."""
+        The cells must be finished, failed or released, and heartbeats recorded meanwhile. Ahead of others come those
+        that a worker has `left`, given with the numbers of its trials, which are given up if it was on this machine.
+        Cells are announced before they are taken, or as soon as they are drawn."""
         with self.database.lock():
+            left = left or {}
+            self._give_up(left)
             optuna.storages.fail_stale_trials(self._study)
             unclaimed = self._enqueue()
             waiting = self._study.get_trials(deepcopy=False, states=(TrialState.WAITING,))
+            known = {trial.user_attrs["cell"]: trial for trial in waiting}
             if not waiting:
-                return [self._draw(index) for index in unclaimed[:limit]]
-            wanted = group_of(waiting[0].params)
-            alike = [trial for trial in waiting if group_of(trial.params) == wanted]
-            return [self._claim(trial) for trial in alike[:limit]]
+                drawn = [self._draw(index) for index in unclaimed[:limit]]
+                announce(drawn)
+                return drawn
+            chosen = [known[index] for index in left if index in known]
+            if not chosen:
+                wanted = group_of(waiting[0].params)
+                chosen = [trial for trial in waiting if group_of(trial.params) == wanted][:limit]
+            cells = [Cell(t.user_attrs["cell"], dict(t.params), t.number, t._trial_id) for t in chosen]
+            announce(cells)
+            for cell in cells:
+                self._claim(cell)
+            return cells
 
     def finish(self, cell: Cell, value: float, results: Settings) -> bool:
         """Completes a cell; False if it was thought dead meanwhile and belongs to another, who reports it."""
@@ -154,6 +173,13 @@ class Sweep:
             attempts = self._attempts()
         return [_record(index, attempts[index]) for index in sorted(attempts)]
 
+    def _give_up(self, left: Mapping[int, int]) -> None:
+        """Ends the trials of a worker on this machine that is known to be dead, without waiting for its heartbeats."""
+        for trial in self._study.get_trials(deepcopy=False, states=(TrialState.RUNNING,)):
+            ours = trial.user_attrs.get("worker", "").partition(":")[0] == socket.gethostname()
+            if ours and left.get(trial.user_attrs.get("cell", -1)) == trial.number:
+                self._study.tell(trial.number, state=TrialState.FAIL)
+
     def _enqueue(self) -> list[int]:
         """Makes a trial for every open cell that has none, and returns the cells that are still to be drawn."""
         attempts = self._attempts()
@@ -189,12 +215,11 @@ class Sweep:
                 self._study.tell(trial.number, state=TrialState.FAIL)
         return found
 
-    def _claim(self, trial: FrozenTrial) -> Cell:
+    def _claim(self, cell: Cell) -> None:
         # the heartbeat first: a running trial that never had one would never be found dead
-        self._storage.record_heartbeat(trial._trial_id)
-        self._storage.set_trial_state_values(trial._trial_id, state=TrialState.RUNNING)
-        self._storage.set_trial_user_attr(trial._trial_id, "worker", _worker())
-        return Cell(trial.user_attrs["cell"], dict(trial.params), trial.number, trial._trial_id)
+        self._storage.record_heartbeat(cell.trial_id)
+        self._storage.set_trial_user_attr(cell.trial_id, "worker", _worker())
+        self._storage.set_trial_state_values(cell.trial_id, state=TrialState.RUNNING)
 
     def _draw(self, index: int) -> Cell:
         assert self.plan.sampler is not None

@@ -157,10 +157,11 @@ def transfer(
     ```
     """
     grid = tuple(_axis("weight_lrs", weight_lrs)), tuple(_axis("activity_lrs", activity_lrs))
-    first = _check.integer("seed", seed, 0)
+    first, count = _check.integer("seed", seed, 0), _check.integer("seeds", seeds, 1)
+    _check.seed(first + count - 1)
     study = _Study(
         dataset=_split(dataset, validation),
-        seeds=range(first, first + _check.integer("seeds", seeds, 1)),
+        seeds=range(first, first + count),
         energy=Energy() if energy is None else energy,
         inference_steps=inference_steps,
         options=network,
@@ -176,7 +177,7 @@ def transfer(
     tell = (lambda stage, share: None) if progress is None else progress
     sizes = _size("small", small), _size("large", large)
     for size in sizes:  # mistakes in the large one must not wait for the small one to be tuned
-        check_room(functools.partial(study.network, size, 0))
+        check_room(functools.partial(study.network, size, 0), count)
     tuned = _tune(study, sizes[0], grid, tell)
     chosen = tuned.best("validation_loss")
     if not math.isfinite(chosen.validation_loss):

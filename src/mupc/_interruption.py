@@ -1,4 +1,4 @@
-"""What Ctrl-C and SIGTERM do to a run."""
+"""What Ctrl-C and SIGTERM do to a run, or to anything that trains."""
 
 import contextlib
 import os
@@ -6,14 +6,18 @@ import signal
 from types import FrameType
 from typing import Any
 
-NOTE = b"mupc train: stopping after the steps in flight; once more to stop at once.\n"
+NOTE = "stopping after the steps in flight; once more to stop at once.\n"
 
 
 class Interruption:
     """A context in which the first Ctrl-C or SIGTERM is noted, and a second one is an exception at once. Calling it
-    says whether there was one. Outside the main thread Python hears no signals, and nothing is changed."""
+    says whether there was one. Outside the main thread Python hears no signals, and nothing is changed.
 
-    def __init__(self) -> None:
+    **Arguments:** the name of the command, for the line that is shown then.
+    """
+
+    def __init__(self, command: str) -> None:
+        self._line = f"{command}: {NOTE}".encode()
         self._signal: int | None = None
         self._before: dict[int, Any] = {}
 
@@ -40,4 +44,4 @@ class Interruption:
             raise KeyboardInterrupt
         self._signal = number
         with contextlib.suppress(OSError):
-            os.write(2, NOTE)  # print() must not be entered twice
+            os.write(2, self._line)  # print() must not be entered twice

@@ -1,0 +1,213 @@
+"""What the report says beside the verdicts: claims that fail, time, what the paper leaves open, and credit reach."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import statistics
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from ._figure import FAILS, NOT_RUN, Row, Table
+from ._methods import METHODS
+from ._training import merit
+from .protocol_choices import CHOICES, STUDY, ChoiceConfig, Variant, outcomes
+
+_DAYS = 'several days on an NVIDIA RTX A6000 ("Compute resources", of 128-layer networks trained for multiple epochs)'
+DAYS = dict.fromkeys(("mupc-mnist-5-epochs", "mupc-fashion-15-epochs"), _DAYS)
+"""What the paper says of its run times, for the figures it says it of."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Section:
+    """A heading, paragraphs, and tables of which the first row is the head."""
+
+    title: str
+    text: tuple[str, ...]
+    tables: tuple[list[tuple[str, ...]], ...]
+
+
+def sections(paper: list[Row], further: list[Row]) -> list[Section]:
+    """Those that have something to say, given the results at the paper preset: the paper's figures, and studies of our
+    own."""
+    found = [failed(paper), times(paper), choices(paper, further), reach(paper)]
+    return [section for section in found if any(len(table) > 1 for table in section.tables)]
+
+
+def failed(paper: list[Row]) -> Section:
+    """Every claim of the paper that fails, with what was checked."""
+    rows = [
+        (f"`{result['slug']}`", c["claim"], c["expected"], c["measured"], c.get("checked", "nothing yet"))
+        for result in paper
+        for c in result["claims"]
+        if c["verdict"] == FAILS
+    ]
+    return Section(
+        "Claims that fail",
+        ("With what was checked to rule out a mistake of ours.",),
+        ([("figure", "claim", "expected", "measured", "checked"), *rows],),
+    )
+
+
+def times(paper: list[Row]) -> Section:
+    """The time of the figures that were run on a GPU."""
+    rows = []
+    for result in (result for result in paper if "gpu" in result["device"]):
+        runs = _trained(result)
+        deepest = [run for run in runs if run["depth"] == max(run["depth"] for run in runs) and run["method"] != "bp"]
+        one = duration(statistics.median(run["seconds"] for run in deepest)) if deepest else "–"
+        depth = f" (H={deepest[0]['depth']})" if deepest else ""
+        number = str(result["cells"]["finished"]) + ("" if result["complete"] else ", not complete")
+        slug = result["slug"]
+        rows.append(
+            (f"`{slug}`", number, one + depth, duration(result["seconds"]), result["device"], DAYS.get(slug, "–"))
+        )
+    head = ("figure", "runs or cells", "one run", "all of them", "on", "the paper")
+    return Section(
+        "Time",
+        (
+            "Of computing, with compiling and evaluation. One run is the median over the predictive coding runs at the "
+            "greatest depth; all of them include BP and the runs that tune rates. Runs that figures share are counted "
+            "in each. The paper does not say how many runs its days are for.",
+        ),
+        ([head, *rows],),
+    )
+
+
+def reach(paper: list[Row]) -> Section:
+    """How many layers learnt, for each trained figure, method and size."""
+    rows = []
+    for result in paper:
+        for (method, activation), runs in _ladders(_followed(result)):
+            sizes = _grouped(runs, "width", "depth")
+            counts = [[_learning(run) for run in same] for _, same in sizes]
+            name = f"{METHODS[method].label}, {activation}"
+            listed = [
+                [width for (width, _), _ in sizes],
+                [depth for (_, depth), _ in sizes],
+                [depth + 1 for (_, depth), _ in sizes],
+                [statistics.median(run[0] for run in same) for same in counts],
+                [statistics.median(run[-1] for run in same) for same in counts],
+                [min(map(min, same)) for same in counts],
+                [statistics.median(itertools.chain(*same)) for same in counts],
+            ]
+            rows.append((f"`{result['slug']}`", name, *map(_listed, listed)))
+    head = ("figure", "method", "N", "H", "layers", "first", "last", "fewest", "median")
+    return Section(
+        "Credit reach",
+        (
+            "How many of the H + 1 layers learn: those whose gradient is not lost below Adam's ε (credit-reach.md). "
+            "It is measured in the training step before each evaluation. First and last: at the first and the last of "
+            "them, medians over seeds. Fewest and median: over all evaluations and seeds.",
+        ),
+        ([head, *rows],),
+    )
+
+
+def choices(paper: list[Row], further: list[Row]) -> Section:
+    """The choices with what they move, every variant, and the neighbourhood of rates that were tuned."""
+    config = STUDY.config("paper")
+    assert isinstance(config, ChoiceConfig)
+    data = [row for result in further if result["slug"] == STUDY.slug for row in result["data"]]
+    found = outcomes(config, data)
+    depths = [depth for depth in config.depths if any(at == depth for _, at in found)]
+
+    def moves(choice: str) -> str:
+        moved = [one.move for (variant, _), one in found.items() if variant.choice == choice]
+        return f"{min(moved):+.2f} to {max(moved):+.2f}" if moved else NOT_RUN
+
+    def told(variant: Variant, depth: int) -> str:
+        one = found.get((variant, depth))
+        return NOT_RUN if one is None else f"{one}; {one.learning} of {depth + 1}"
+
+    made = [(choice.name, choice.paper, choice.here, moves(choice.name)) for choice in CHOICES]
+    tried = [(variant.name, *(told(variant, depth) for depth in depths)) for variant in config.all]
+    return Section(
+        "What the paper leaves open, what was chosen, and how much it moves",
+        (
+            f"How much: the least and the most of all variants and depths in the study `{STUDY.slug}`, in points from "
+            "its reference. Then every variant: test accuracy in % (points from the reference); layers that learn at "
+            "the end. Last, wherever rates were tuned: validation accuracy in % with the pair chosen, and one step "
+            "away from it in the grid.",
+        ),
+        (
+            [("choice", "the paper", "here", "moves test accuracy by"), *made],
+            [("variant", *(f"H={depth}" for depth in depths)), *tried] if depths else [],
+            [("tuned on", "method", "N", "H", "pairs", "chosen", "accuracy", "next η", "next β"), *_tuned(paper)],
+        ),
+    )
+
+
+def _tuned(paper: list[Row]) -> Iterator[tuple[str, ...]]:
+    """What was chosen in each grid of tuning runs, and what is next to it."""
+    runs = {
+        tuple(row[name] for name in ("data", "method", "activation", "width", "depth", "eta", "beta")): row
+        for result in paper
+        if result["complete"]
+        for row in result["data"]
+        if row.get("validation")
+    }
+    for (data, method, activation, width, depth), grid in _grouped(
+        list(runs.values()), "data", "method", "activation", "width", "depth"
+    ):
+        best = max(grid, key=merit)
+
+        def near(name: str, other: str, grid: Table = grid, best: Row = best) -> str:
+            line = sorted((row for row in grid if row[other] == best[other]), key=lambda row: float(row[name]))
+            at = line.index(best)
+            return ", ".join(f"{row[name]:g}: {_accuracy(row)}" for row in line[max(at - 1, 0) : at + 2] if row != best)
+
+        chosen = f"η={best['eta']:g}" + (f" β={best['beta']:g}" if best["beta"] else "")
+        what = (data, f"{METHODS[method].label}, {activation}", str(width), str(depth), str(len(grid)))
+        yield *what, chosen, _accuracy(best), near("eta", "beta") or "–", near("beta", "eta") or "–"
+
+
+def _accuracy(row: Row) -> str:
+    return f"{100 * (row['validation_accuracy'] or 0):.2f}" + (" (diverged)" if row["diverged"] else "")
+
+
+def _trained(result: Row) -> Table:
+    """The training runs of a result that are no tuning runs."""
+    return [row for row in result["data"] if "history" in row and "method" in row]
+
+
+def _followed(result: Row) -> Table:
+    """Those in which it was recorded how many layers learn."""
+    return [row for row in _trained(result) if _learning(row)]
+
+
+def _learning(row: Row) -> list[int]:
+    return [count for count in row["history"].get("learning_layers", []) if count is not None]
+
+
+def _grouped(rows: Table, *names: str) -> list[tuple[tuple[Any, ...], Table]]:
+    """Rows with the same values of these fields, in the order in which they come."""
+    groups: dict[tuple[Any, ...], Table] = {}
+    for row in rows:
+        groups.setdefault(tuple(row[name] for name in names), []).append(row)
+    return list(groups.items())
+
+
+def _ladders(rows: Table) -> Iterator[tuple[tuple[Any, ...], Table]]:
+    """Runs of one method and activation; width by width if both sizes vary."""
+    for kind, runs in _grouped(rows, "method", "activation"):
+        several = [len({run[name] for run in runs}) > 1 for name in ("width", "depth")]
+        yield from ((kind, same) for _, same in (_grouped(runs, "width") if all(several) else [(kind, runs)]))
+
+
+def _listed(values: Sequence[int | float]) -> str:
+    """Values in order; one that all share is said once."""
+    return ", ".join(f"{value:g}" for value in (values[:1] if len(set(values)) == 1 else values))
+
+
+def duration(seconds: float | int) -> str:
+    """In the unit that suits it."""
+    return (
+        f"{seconds:.2g} s"
+        if seconds < 10
+        else f"{seconds:.0f} s"
+        if seconds < 120
+        else f"{seconds / 60:.0f} min"
+        if seconds < 7200
+        else f"{seconds / 3600:.1f} h"
+    )
