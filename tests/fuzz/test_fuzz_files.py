@@ -210,7 +210,7 @@ def results(draw):
     return draw(mutated(content)) if draw(st.booleans()) else content
 
 
-@fuzz(quick=12, full=300)
+@fuzz(quick=4, full=200)
 @given(content=results() | st.binary(max_size=60) | st.just(b"[" * 5000))
 def test_results(fuzzer, content):
     for words in (["report"], ["reproduce", "--list"]):
