@@ -72,6 +72,13 @@ def test_what_is_checked_when_rates_do_not_transfer():
     assert config.neighbours((0.5, 1000.0)) == [(0.5, 500.0), (0.1, 1000.0)]
 
 
+def test_runs_that_will_diverge_go_together():
+    figure = experiments.find("fig5").load()
+    cells = [c for c in figure.cells(figure.config("paper"), {}) if (c.width, c.depth, c.seed) == (512, 128, 0)]
+    groups = {cell.group: {c.beta for c in cells if c.group == cell.group} for cell in cells}
+    assert sorted(map(sorted, groups.values())) == [[0.01, 0.05, 0.1, 0.5, 1, 5, 10, 50], [100, 500, 1000]]
+
+
 def test_a_grid_is_one_group_and_equals_single_runs():
     config = GridConfig(
         data="digits", widths=(8,), depths=(3,), width=8, etas=(0.1, 0.02), betas=(10.0,), seeds=1, epochs=0.5,

@@ -1,7 +1,7 @@
 """Transfer of both learning rates over width and depth: `fig5` = `mupc-transfer-tanh`, and its twins.
 
-A grid of one network and one seed is one program, of 44 runs at the paper preset. On one H200 that takes seconds at 8
-hidden layers and minutes at 128; shards and seconds limits let it be done in pieces.
+A grid of one network and one seed is two programs, of 32 and 12 runs at the paper preset. On one H200 that takes
+seconds at 8 hidden layers and minutes at 128; shards and seconds limits let it be done in pieces.
 """
 
 from __future__ import annotations
@@ -18,6 +18,9 @@ from typing import ClassVar
 from ._figure import Cell, Claim, Config, Context, Figure, Finished, MissingCellsError, Row, Table, judge, select
 
 REGRET = 0.1
+WILD, SOON = 100.0, 94
+"""From this β on deep networks diverge at once. Such runs go together, and are looked at so many steps apart: when all
+have diverged, they end."""
 ETA = (0.5, 0.1, 0.05, 0.01)
 BETA = (1e3, 5e2, 1e2, 5e1, 1e1, 5.0, 1.0, 0.5, 0.1, 0.05, 0.01)
 Size = tuple[int, int]
@@ -81,7 +84,7 @@ class GridCell(Cell):
 
     @property
     def group(self) -> object:
-        return dataclasses.replace(self, eta=0.0, beta=0.0)
+        return dataclasses.replace(self, eta=0.0, beta=WILD if self.beta >= WILD else 0.0)
 
 
 def cells(config: GridConfig, finished: Finished) -> list[Cell]:
@@ -122,6 +125,7 @@ def run_group(group: Sequence[GridCell], context: Context) -> list[Row]:
             epochs=first.epochs,
             batch_size=PAPER_BATCH,
             precision=first.precision,
+            evaluate_every=SOON if first.beta >= WILD else None,
             **keeping(context, "group"),
         )
     whole(results)
