@@ -124,6 +124,11 @@ class Figure:
         return [{**dataclasses.asdict(cell), **finished[cell]} for cell in cells if cell in finished]
 
 
+def sentences(checked: Mapping[str, str]) -> Callable[[Any, Table, Claim], str | None]:
+    """For `Figure.checked`: what was checked, by claim."""
+    return lambda config, table, claim: checked.get(claim.claim)
+
+
 def select(table: Iterable[Row], **wanted: object) -> Table:
     """The rows whose fields have these values."""
     return [row for row in table if all(row.get(name) == value for name, value in wanted.items())]

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from ._figure import Figure, Row
+from ._figure import Figure, Row, sentences
 from ._training import METHODS, Rates, Thresholds, TrainingConfig, cells, run_cell
 from ._training_claims import claims
 
@@ -81,17 +81,8 @@ def training_figure(
 
         KINDS[kind](record, path, {name: method.label for name, method in METHODS.items()})
 
-    return Figure(
-        slug,
-        title,
-        caption,
-        {"quick": quick, "paper": paper},
-        cells,
-        run_cell,
-        claims,
-        plot,
-        checked=lambda config, table, claim: (checked or {}).get(claim.claim),
-    )
+    presets = {"quick": quick, "paper": paper}
+    return Figure(slug, title, caption, presets, cells, run_cell, claims, plot, checked=sentences(checked or {}))
 
 
 _ALL = [

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from ._figure import Figure, Row
+from ._figure import Figure, Row, sentences
 from ._methods import LONG, METHODS
 from ._training import Rates, Thresholds
 from ._training_conditioning import (
@@ -104,18 +104,8 @@ def _figure(
         draw = getattr(training_conditioning, drawing)
         draw(record, path, {name: method.label for name, method in METHODS.items()})
 
-    return Figure(
-        slug,
-        title,
-        caption,
-        {"quick": quick, "paper": paper},
-        cells,
-        run_cell,
-        claims,
-        plot,
-        run_group,
-        checked=lambda config, table, claim: (checked or {}).get(claim.claim),
-    )
+    presets, told = {"quick": quick, "paper": paper}, sentences(checked or {})
+    return Figure(slug, title, caption, presets, cells, run_cell, claims, plot, run_group, told)
 
 
 _SEEDS = "κ grows in every run, and no seed decides: by factors of {} at H=16. "
