@@ -40,7 +40,7 @@ class LearnFlags:
     """Folder with the files of the data set."""
     solver: Annotated[Solver | None, hint("(default: gd)")] = None
     """Gradient descent, Adam, Gauss–Newton (reaches every layer), exact (linear networks) or the gradient flow."""
-    activity_lr: Annotated[float | str | None, NUMBER_OR_AUTO, hint("(default: gd 0.4, adam 0.01)")] = None
+    activity_lr: Annotated[float | str | None, NUMBER_OR_AUTO, hint("(default: as trained; gd 0.4, adam 0.01)")] = None
     """Step size of inference, acting on the energy of one sample; auto: gd chooses it itself."""
     inference_steps: Annotated[int | None, hint("(default: as many as hidden layers for gd and adam, otherwise 1)")] = (
         None

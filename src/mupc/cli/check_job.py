@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.progress import Progress
 from rich.table import Table
 
-from .._coordinates import WEIGHT_LR, Measured, conclude, coordinate_sizes, measure, plan
+from .._coordinates import ACTIVITY_LR, WEIGHT_LR, Measured, conclude, coordinate_sizes, measure, plan
 from .._energy import Energy
 from .._solver import AbstractSolver
 from ..diagnostics import CoordinateCheck, Slope, numbered
@@ -43,7 +43,7 @@ def _compare(flags: CheckFlags, console: Console) -> Summary:
     shapes = plan(
         compare.widths, compare.depths, compare.width, compare.hidden_layers, compare.steps, compare.seeds
     )  # fmt: skip
-    settings = _settings(flags, TrainConfig(weight_lr=WEIGHT_LR))
+    settings = _settings(flags, None)
     with jax.enable_x64(False):  # as `mupc train`
         found = measure(
             load_data(settings),
@@ -104,7 +104,7 @@ def _report(flags: CheckFlags, console: Console) -> Summary:
                 flag = f"--{field.name.replace('_', '-')}"
                 raise ValueError(f"{flag} has no effect with --checkpoint, one network as it is: leave it out.")
     network, trained = open_checkpoint(str(flags.compare.checkpoint))
-    settings = _settings(flags, TrainConfig(weight_lr=WEIGHT_LR) if trained is None else trained)
+    settings = _settings(flags, trained)
     begin = time.perf_counter()
     with jax.enable_x64(any(leaf.dtype == np.float64 for leaf in jax.tree.leaves(network))):
         sizes = coordinate_sizes(
@@ -147,14 +147,18 @@ def _report(flags: CheckFlags, console: Console) -> Summary:
     return summary
 
 
-def _settings(flags: CheckFlags, base: TrainConfig) -> TrainConfig:
-    """What the flags say, over what a run was trained with."""
+def _settings(flags: CheckFlags, trained: TrainConfig | None) -> TrainConfig:
+    """What the flags say, over what a run was trained with, or else over the library's own for this check."""
+    base = TrainConfig(weight_lr=WEIGHT_LR) if trained is None else trained
     given = {name: value for name, value in dataclasses.asdict(flags.learn).items() if value is not None}
     if "solver" in given:  # the settings of a run's solver mean nothing to another
         default = TrainConfig()
         names = {name for choice in SOLVERS.values() for name in choice.flags}
         base = dataclasses.replace(base, **{name: getattr(default, name) for name in names})
-    return dataclasses.replace(base, **given)
+    settings = dataclasses.replace(base, **given)
+    if trained is None and settings.solver == "gd" and settings.activity_lr is None:
+        settings = dataclasses.replace(settings, activity_lr=ACTIVITY_LR)
+    return settings
 
 
 def _solver(settings: TrainConfig, hidden_layers: int) -> AbstractSolver:

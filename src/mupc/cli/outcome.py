@@ -7,7 +7,7 @@ from typing import Any
 from .._keeper import BACK_TO
 from .._train import FitResult
 from ..plots import credit_reach, learning_curve
-from .config import TrainConfig
+from .config import ACTIVITY_LR, TrainConfig
 from .display import Display, clock, percent
 from .reach import sentence
 
@@ -65,9 +65,11 @@ def warnings(config: TrainConfig, records: list[Record]) -> list[str]:
     if trained:
         best, last = min(trained, key=lambda record: record["train_loss"]), trained[-1]
         if last["train_loss"] > 3 * best["train_loss"]:
+            descends = config.method == "pc" and config.solver in ACTIVITY_LR
+            cure = "lower --activity-lr, then --weight-lr" if descends else "lower --weight-lr"
             found.append(
                 f"training became unstable: the loss rose from {best['train_loss']:.3g} at step {best['step']} to "
-                f"{last['train_loss']:.3g}; lower --weight-lr, or use --schedule cosine"
+                f"{last['train_loss']:.3g}; {cure}, or use --schedule cosine"
             )
         plain = not (config.activity_decay or config.weight_decay or config.orthogonality)
         if plain and config.method == "pc" and last["energy"] > 1.01 * config.output_precision * last["train_loss"]:

@@ -6,9 +6,8 @@ from typing import NamedTuple
 import optax
 
 from .._solver import ODE, AbstractSolver, ErrorSpace, ExactLinear, GradientDescent, Optax
-from .config import InferenceFlags, TrainConfig
+from .config import ACTIVITY_LR, InferenceFlags, TrainConfig
 
-ACTIVITY_LR = {"gd": 0.4, "adam": 0.01}
 ODE_TOL = 1e-3
 
 
