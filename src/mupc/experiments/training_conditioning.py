@@ -68,6 +68,10 @@ _QUICK_RATES = (
 )
 _QUICK_DEPTHS = "On digits the gap is larger at 4 hidden layers (11 points) than at 16, from where on it grows."
 _QUICK_RELU = "ReLU only: on digits, orthogonal networks of 32 hidden layers learn with tanh (89 %) and linear (87 %)."
+_QUICK_GROWTH = (
+    "η = 0.5, β = 2, chosen so that 66 steps move the weights enough. With less, κ of linear networks falls: 0.73 × "
+    "with η = 0.05, β = 16 at N = H = 16 (one seed), 0.86 × with η = 0.2, β = 2 at N = 64, H = 16 (median of three)."
+)
 _QUICK_LONG: dict[str, Any] = {"depths": (4, 8), "epochs": 1.5, "growth": GROWTH}
 _QUICK_SIZES: dict[str, Any] = {"widths": (16,), "depths": (4, 16)}
 
@@ -160,7 +164,14 @@ def _mupc(name: str) -> Figure:
         "over_training",
         all_claims(grows),
         _paper(data, (rates_from, *COMMON), rates=(rates,)),
-        _quick(rates=(QUICK_MUPC,), activations=ACTIVATIONS, **_QUICK_SIZES),
+        _quick(
+            _QUICK_GROWTH,
+            rates=(Rates("mupc", (0.5,), (2.0,)),),
+            activations=ACTIVATIONS,
+            widths=(64,),
+            depths=(4, 8),
+            evaluate_every=22,
+        ),
     )
 
 

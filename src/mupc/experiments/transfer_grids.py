@@ -237,6 +237,12 @@ _PROTOCOL = (
     "A run that diverged counts as infinite loss, whatever it had reached.",
 )
 
+_QUICK = (
+    "A small check on scikit-learn's digits: not a reproduction.",
+    "At this size the verdicts hinge on the grid: with three others, at 8 and 16 hidden layers, each activation fails "
+    "in one or two (by 22 to 193 %) and holds in the rest. None was chosen for its verdict.",
+)
+
 
 def _figure(activation: str, slug: str) -> Figure:
     written = {"relu": "ReLU"}.get(activation, activation)
@@ -247,7 +253,7 @@ def _figure(activation: str, slug: str) -> Figure:
         "below: of growing depth. The star is the network's own optimum, the circle that of the smallest one.",
         {
             "quick": GridConfig(
-                protocol=("A small check on scikit-learn's digits: not a reproduction.", *_PROTOCOL),
+                protocol=(*_QUICK, *_PROTOCOL),
                 data="digits",
                 activation=activation,
                 widths=(16, 32),
