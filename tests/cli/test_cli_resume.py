@@ -7,6 +7,7 @@ import subprocess
 import time
 
 import faults
+import numpy as np
 import pytest
 from safetensors.numpy import load_file
 
@@ -111,6 +112,29 @@ def test_what_was_recorded_after_the_checkpoint_is_cut(train, resume, monkeypatc
         file.write('{"step": 22, "epo')
     assert resume("--quiet").code == 0
     assert [record["step"] for record in run.metrics] == [0, 11, 22]
+
+
+def test_a_data_set_that_is_gone(train, resume, monkeypatch, tmp_path):
+    """Stops with one line and leaves the checkpoint; the run goes on when the data is back, and not with other data."""
+    file, away = tmp_path / "mine.npz", tmp_path / "away.npz"
+    key = np.random.default_rng(0)
+    x, y = key.normal(size=(1500, 5)).astype("f4"), key.integers(0, 3, 1500)
+    np.savez(file, x_train=x[:1400], y_train=y[:1400], x_test=x[1400:], y_test=y[1400:])
+    with monkeypatch.context() as patch:
+        at(patch, 11, stop(signal.SIGTERM))
+        run = train(*BP, "--data", file)
+    assert run.code == 143
+    file.rename(away)
+    gone = resume("--quiet")
+    assert gone.code == USAGE_ERROR and str(file) in gone.err and gone.err.count("\n") == 1
+    assert list(_checkpoint.steps(run.folder / "checkpoints")) == [11]
+
+    np.savez(file, x_train=x[:1400] + 1, y_train=y[:1400], x_test=x[1400:], y_test=y[1400:])
+    other = resume("--quiet")
+    assert other.code == USAGE_ERROR and "another" in other.err and other.err.count("\n") == 1
+    away.rename(file)
+    assert resume("--quiet").code == 0
+    assert_same(run, train(*BP, "--data", file, name="whole"))
 
 
 def test_checkpoints_that_are_kept(train, resume):
