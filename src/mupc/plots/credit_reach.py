@@ -36,9 +36,10 @@ def plot(reach: Mapping[str, Any], path: str | Path) -> None:
         left.set(title="Gradient", ylabel="RMS gradient entry", yscale="log")
         least = reach["threshold"]
         if least > 0:
+            sizes = (*reach["backprop_sizes"], *reach["entry_sizes"], least)
+            shown = [size for size in _numbers(sizes) if 0 < size < float("inf")]
+            left.set_ylim(max(min(shown) / 2, least * 10**-DECADES_BELOW), 2 * max(shown))
             left.axhline(least, color="#666666", linestyle="--", lw=1.5, label="needed to learn")
-            low, high = left.get_ylim()
-            left.set_ylim(max(low, least * 10**-DECADES_BELOW), high)
         left.legend(loc="lower right", fontsize=9)
         middle.plot(layers, _numbers(reach["backprop_cosines"]), color=blue, **shape)
         middle.set(title="Direction", ylabel="cosine to BP", ylim=(min(0, middle.get_ylim()[0]), 1.03))
