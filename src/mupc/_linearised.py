@@ -29,13 +29,11 @@ UNROLL = 4
 DAMPING = 0.01
 """Of a free z₀, in units of what an error of its own would cost."""
 
-
 OUTPUTS = 32
 """The most outputs with which J is kept."""
 
 ROOM = 2**30
 """The most numbers that it may have."""
-
 
 Wide = Float[Array, "width _"]  # a column for every output of every sample
 
@@ -109,33 +107,30 @@ class Linearised(eqx.Module):
         """How the output follows a change of the activities."""
         return self.problem.multipliers[2] * self.problem.readout.linear(self.slopes[-1] * d.hidden[-1])
 
-    def curvature(self, d: Increments) -> Force:
-        """The second derivative of the output loss and of activity decay times a change of the activities."""
+    def curvature(self, change: Output, d: Increments) -> Force:
+        """The second derivative of the output loss and of activity decay, times a change of the output and one of the
+        activities."""
         energy = self.problem.energy
         decay = energy.activity_decay
         rest = jax.tree.map(lambda leaf: decay * leaf, d) if energy.decays_activities else None
-        return Force(self._bend(self.output_change(d)), rest)
-
-    def _bend(self, change: Output) -> Output:
-        """The second derivative of the output loss times a change of the output."""
-        return self.problem.energy.output_curvature(self.errors.output.T, self.problem.y.T, change.T).T
+        return Force(energy.output_curvature(self.errors.output.T, self.problem.y.T, change.T).T, rest)
 
     def _bent(self, p: Increments) -> tuple[Force, PerSample]:
         """The curvature of a change of the errors, and how strong it is along that change itself."""
         if self.response is None:
             d = self.roll(p)
-            change, force = self.output_change(d), self.curvature(d)
-            rest = 0.0 if force.rest is None else dot(force.rest, d)
-        else:
-            change, rest = self.response.output_change(p.hidden), 0.0
-            force = Force(self._bend(change), None)
-        return force, self.problem.energy.output_precision * jnp.sum(force.output * change, axis=0) + rest
+            change = self.output_change(d)
+        else:  # where no activity decays, so that only the output matters
+            d, change = p, self.response.output_change(p.hidden)
+        force = self.curvature(change, d)
+        bend = self.problem.energy.output_precision * jnp.sum(force.output * change, axis=0)
+        return force, bend if force.rest is None else bend + dot(force.rest, d)
 
     def hessian(self, d: Increments) -> Increments:
         """The Gauss–Newton Hessian in the activities times d: AᵀA d and the curvature, for all layers at once."""
         first, hidden, _ = self.problem.multipliers
         e = self.problem.error_change(d, self.slopes * d.hidden)
-        force = self.curvature(d)
+        force = self.curvature(self.output_change(d), d)
         back = self.slopes[:-1] * (hidden * self.problem.hidden.transpose(e[1:]))
         own = e - returned(e, self.problem.skip) + jnp.concatenate([-back, self._top(force)[None]])
         into = None if self.problem.input is None else -first * self.problem.input.transpose(e[0])

@@ -17,6 +17,7 @@ from safetensors.numpy import save as to_bytes
 
 from . import _precision
 from ._activation import ACTIVATIONS
+from ._files import write_whole
 from ._network import Network, check_network
 
 KEY, VERSION = "mupc", 1
@@ -64,18 +65,8 @@ def write(path: StrPath, network: Any, notes: Mapping[str, str]) -> None:
     if target.is_dir():
         raise ValueError(f"{path} is a folder: name a file in it, such as {target / 'network.safetensors'}.")
     about = {KEY: json.dumps({"version": VERSION, **_describe(network)})}
-    write_whole(target, to_bytes(_arrays(network), {**notes, **about}))
-
-
-def write_whole(target: Path, content: bytes) -> None:
-    """Writes a file, whole or not at all, with its folder if need be."""
     target.parent.mkdir(parents=True, exist_ok=True)
-    scratch = target.with_name(f".{target.name}.part")
-    try:
-        scratch.write_bytes(content)
-        os.replace(scratch, target)
-    finally:
-        scratch.unlink(missing_ok=True)
+    write_whole(target, to_bytes(_arrays(network), {**notes, **about}))
 
 
 def load(path: StrPath) -> Network:

@@ -61,7 +61,7 @@ def test_an_interrupted_run_keeps_what_it_finished(toy, store):
     toy.fail = {}
     execute(toy, store)
     assert len(toy.calls) == 8
-    assert not list(store.root.rglob("*.tmp"))
+    assert not [*store.root.rglob("*.tmp"), *store.root.rglob("*.part")]
 
 
 def test_a_cell_that_fails_costs_no_other(toy, store):

@@ -8,12 +8,12 @@ The flags are those of `mupc bench --help`. The file holds the cases that are fi
 import argparse
 import dataclasses
 import json
-import os
 import sys
 import typing
 from pathlib import Path
 from typing import Any
 
+from .._files import write_whole
 from ._cases import Options, expand
 from ._table import line, tables
 
@@ -77,9 +77,7 @@ def main(argv: list[str] | None = None) -> int:
 
 def _write(file: Path | None, content: dict[str, Any]) -> None:
     if file is not None:
-        scratch = file.with_name(f".{file.name}.part")
-        scratch.write_text(json.dumps(content, indent=1, allow_nan=False), encoding="utf-8")
-        os.replace(scratch, file)
+        write_whole(file, json.dumps(content, indent=1, allow_nan=False))
 
 
 if __name__ == "__main__":

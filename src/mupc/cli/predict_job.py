@@ -15,8 +15,8 @@ from rich.table import Table
 
 from .. import _check
 from .._energy import Energy
+from .._files import write_whole
 from .._network import Network, forward
-from .._saved import write_whole
 from ..data import Normalisation
 from ..data._images import find_images
 from ..data._npz import read_samples
@@ -55,6 +55,7 @@ def predict(flags: PredictFlags, console: Console) -> Summary:
     columns = _columns(outputs, samples, notes, classifies)
     scores = {} if targets is None else _scores(outputs, targets, columns, notes.loss)
     if target is not None:
+        target.parent.mkdir(parents=True, exist_ok=True)
         write_whole(target, _WRITERS[target.suffix](columns))
     summary = {
         "model": flags.model,

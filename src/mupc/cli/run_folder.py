@@ -3,11 +3,11 @@
 import contextlib
 import json
 import math
-import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from .._files import write_whole
 from .._lock import LOCK
 
 METRICS = "metrics.jsonl"
@@ -43,15 +43,11 @@ class RunFolder:
 
     def write(self, name: str, content: Any) -> None:
         """Writes one JSON file, in whole or not at all."""
-        scratch = self.path / f".{name}.part"
-        scratch.write_text(dumps(content, indent=2) + "\n", encoding="utf-8")
-        os.replace(scratch, self.path / name)
+        write_whole(self.path / name, dumps(content, indent=2) + "\n")
 
     def go_on(self, records: list[dict[str, Any]]) -> None:
         """Cuts what was logged back to these records, before more are added."""
-        scratch = self.path / f".{METRICS}.part"
-        scratch.write_text("".join(dumps(record) + "\n" for record in records), encoding="utf-8")
-        os.replace(scratch, self.path / METRICS)
+        write_whole(self.path / METRICS, "".join(dumps(record) + "\n" for record in records))
         self._metrics = (self.path / METRICS).open("a", encoding="utf-8")
         self._resumed_at = records[-1]["step"] if records else 0
 

@@ -17,6 +17,7 @@ from .._train import FitResult
 from .._train_many import Run, fit_many
 from ..data import Dataset
 from ..experiments._machine import device, versions
+from ..experiments._training import whole
 from ..sweep._database import Database
 from ..sweep._memory import check_room
 from ..sweep._plan import Plan
@@ -188,8 +189,7 @@ class Executor:
             checkpoints = None if folder is None else Scratch(folder)
             options = training_options(shared, dataset)
             results = fit_many(runs, dataset, **options, checkpoints=checkpoints, stop=self.stop)
-        if any(result.stopped for result in results):
-            raise KeyboardInterrupt
+        whole(results)
         seconds = (time.perf_counter() - begin) / len(cells)
         return [_outcome(result) | {"seconds": seconds} for result in results]
 

@@ -17,6 +17,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from .._files import write_whole
 from .._lock import only_writer
 from ._figure import Cell, Row
 
@@ -41,15 +42,9 @@ def dumps(value: Any, indent: int | None = None) -> str:
 
 
 def write_text(path: Path, text: str) -> None:
-    """Writes a file whole or not at all."""
+    """Writes a file whole or not at all, with its folder if need be. Other processes may write the same one."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    try:
-        temporary.write_text(text, encoding="utf-8")
-        temporary.replace(path)
-    except OSError:
-        temporary.unlink(missing_ok=True)
-        raise
+    write_whole(path, text, own=f".{os.getpid()}")
 
 
 def as_json(cell: Cell) -> Row:

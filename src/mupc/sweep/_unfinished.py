@@ -8,6 +8,7 @@ import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
+from .._files import write_whole
 from .._lock import BusyError, only_writer
 from ._study import Cell
 
@@ -31,9 +32,7 @@ class Group:
     def write(self) -> None:
         """Writes down which cells there are."""
         if self.folder is not None:
-            part = self.folder / f".{CELLS}.part"
-            part.write_text(json.dumps(list(self.trials.items())), encoding="utf-8")
-            os.replace(part, self.folder / CELLS)
+            write_whole(self.folder / CELLS, json.dumps(list(self.trials.items())))
 
     def remove(self) -> None:
         """Takes the folder away."""
