@@ -47,6 +47,7 @@ STEPPING = {
     ),
     "optax-sgd": (lambda n: mupc.Optax(optax.sgd(0.1), n), lambda g, s: -0.1 * g),
     # a large ε, for the oracle's sake: its rounding errors, not zero as the library's, would be blown up by Adam
+    "optax-factor": (lambda n: mupc.Optax(optax.sgd(0.5), n, lr=0.2), lambda g, s: -0.1 * g),
     "optax-adam": (lambda n: mupc.Optax(optax.adam(0.01, eps=1e-2), n), _adam),
 }
 CONVERGING = {
@@ -433,6 +434,7 @@ def test_training_estimates_automatic_settings_anew():
         (lambda: mupc.ODE(t1=0.0), "t1"),
         (lambda: mupc.ODE(rtol=-1.0), "rtol"),
         (lambda: mupc.Optax(optax.adam(0.1), -1), "steps"),
+        (lambda: mupc.Optax.adam(0.0, 3), "lr"),
     ],
 )
 def test_bad_settings(build, message):

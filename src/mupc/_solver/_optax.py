@@ -1,5 +1,6 @@
 """Any optax optimiser as inference."""
 
+import functools
 from typing import Any
 
 import equinox as eqx
@@ -8,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 
+from .. import _check
 from .._problem import Increments, Problem
 from .._types import Real
 from ._base import AbstractSolver, check_limits
@@ -21,6 +23,8 @@ class Optax(AbstractSolver[Any]):
     - `transform`: any optax optimiser, such as `optax.adam(0.01)`. It sees all samples and layers as one array, so
       that those which take norms or search along lines couple the samples of a batch.
     - `steps`: how many. `tol`: stop earlier when the gradient norm has fallen to this fraction of its start.
+    - `lr`: a factor of every update. Unlike a rate inside the optimiser it is a number: a new one compiles nothing anew,
+      and runs that differ in it train side by side. `Optax.adam(lr, steps)` is Adam with such a rate.
 
     **Example:**
 
@@ -35,15 +39,23 @@ class Optax(AbstractSolver[Any]):
 
     transform: optax.GradientTransformation
     steps: int
+    lr: Real | None
     tol: Real | None
     keeps_rest: bool  # what has no gradient stays where it is
 
-    def __init__(self, transform: Any, steps: int, *, tol: Any = None) -> None:
+    def __init__(self, transform: Any, steps: int, *, lr: Any = None, tol: Any = None) -> None:
         if not isinstance(transform, optax.GradientTransformation):
             raise TypeError(f"transform must be an optax optimiser such as optax.adam(0.01), got {transform!r}.")
         check_limits(steps, tol)
-        self.transform, self.steps, self.tol = transform, steps, tol
+        if lr is not None:
+            _check.number("lr", lr, above=0)
+        self.transform, self.steps, self.lr, self.tol = transform, steps, lr, tol
         self.keeps_rest = _keeps_rest(transform)
+
+    @classmethod
+    def adam(cls, lr: Any, steps: int, *, tol: Any = None) -> "Optax":
+        """Adam, with its rate as a number."""
+        return cls(_adam(), steps, lr=lr, tol=tol)
 
     @property
     def local(self) -> bool:
@@ -62,7 +74,15 @@ class Optax(AbstractSolver[Any]):
         # of these only transformations that search along lines make use; for the others nothing is computed
         line = {"value": value(z), "grad": gradient, "value_fn": value}
         updates, state = update(gradient, state, z, **line)
+        if self.lr is not None:
+            updates = jax.tree.map(lambda leaf: self.lr * leaf, updates)
         return jax.tree.map(jnp.add, delta, updates), state
+
+
+@functools.cache
+def _adam() -> optax.GradientTransformation:
+    """One for all, since programs are told apart by it."""
+    return optax.adam(1.0)
 
 
 def _keeps_rest(transform: optax.GradientTransformation) -> bool:

@@ -3,8 +3,6 @@
 from collections.abc import Callable
 from typing import NamedTuple
 
-import optax
-
 from .._solver import ODE, AbstractSolver, ErrorSpace, ExactLinear, GradientDescent, Optax
 from .config import ACTIVITY_LR, InferenceFlags, TrainConfig
 
@@ -42,7 +40,7 @@ def _adam(config: TrainConfig) -> AbstractSolver:
     lr = ACTIVITY_LR["adam"] if config.activity_lr is None else config.activity_lr
     if not isinstance(lr, float):
         raise ValueError(f"--activity-lr {lr} needs --solver gd: give --solver adam a number, such as 0.01.")
-    return Optax(optax.adam(lr), steps=_steps(config, config.hidden_layers), tol=config.inference_tol)
+    return Optax.adam(lr, steps=_steps(config, config.hidden_layers), tol=config.inference_tol)
 
 
 def _error_space(config: TrainConfig) -> AbstractSolver:

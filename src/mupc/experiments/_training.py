@@ -119,9 +119,8 @@ class TrainingCell(Cell):
 
     @property
     def group(self) -> object:
-        """Tuning runs of one narrow network go together; a wide one fills a GPU by itself, and stops if it diverges.
-        An optimiser of optax takes its rate into the program, which then serves no other."""
-        together = self.validation and self.width <= GROUPED and not METHODS[self.method].adam
+        """Tuning runs of one narrow network go together; a wide one fills a GPU by itself, and stops if it diverges."""
+        together = self.validation and self.width <= GROUPED
         return dataclasses.replace(self, eta=0.0, beta=0.0) if together else self
 
 
@@ -312,9 +311,7 @@ def solver(method: Method, cell: TrainingCell) -> AbstractSolver | None:
         return ErrorSpace(cg_steps=method.cg_steps)
     steps = cell.depth if method.steps is None else method.steps
     if method.adam:  # does not depend on the scale of the gradient, so that β is its rate
-        import optax
-
-        return Optax(optax.adam(cell.beta), steps)
+        return Optax.adam(cell.beta, steps)
     return GradientDescent(lr=cell.beta / PAPER_BATCH, steps=steps, tol=method.tol)
 
 

@@ -1,7 +1,8 @@
 """Transfer of both learning rates over width and depth: `fig5` = `mupc-transfer-tanh`, and its twins.
 
-A grid of one network and one seed is two programs, of 32 and 12 runs at the paper preset. On one H200 that takes
-seconds at 8 hidden layers and minutes at 128; shards and seconds limits let it be done in pieces.
+A grid of one network and one seed is two programs, of 32 and 12 runs at the paper preset; from 64 hidden layers on one
+for every β, of as many runs as there are η. On one H200 a grid takes seconds at 8 hidden layers and minutes at 128;
+shards and seconds limits let it be done in pieces.
 """
 
 from __future__ import annotations
@@ -21,6 +22,8 @@ REGRET = 0.1
 WILD, SOON = 100.0, 94
 """From this β on deep networks diverge at once. Such runs go together, and are looked at so many steps apart: when all
 have diverged, they end."""
+DEEP = 64
+"""From so many hidden layers on few runs fill a device: those of one β go together, so that less is lost to a limit."""
 ETA = (0.5, 0.1, 0.05, 0.01)
 BETA = (1e3, 5e2, 1e2, 5e1, 1e1, 5.0, 1.0, 0.5, 0.1, 0.05, 0.01)
 Size = tuple[int, int]
@@ -84,7 +87,8 @@ class GridCell(Cell):
 
     @property
     def group(self) -> object:
-        return dataclasses.replace(self, eta=0.0, beta=WILD if self.beta >= WILD else 0.0)
+        beta = WILD if self.beta >= WILD else self.beta if self.depth >= DEEP else 0.0
+        return dataclasses.replace(self, eta=0.0, beta=beta)
 
 
 def cells(config: GridConfig, finished: Finished) -> list[Cell]:
