@@ -23,8 +23,8 @@ class Optax(AbstractSolver[Any]):
     - `transform`: any optax optimiser, such as `optax.adam(0.01)`. It sees all samples and layers as one array, so
       that those which take norms or search along lines couple the samples of a batch.
     - `steps`: how many. `tol`: stop earlier when the gradient norm has fallen to this fraction of its start.
-    - `lr`: a factor of every update. Unlike a rate inside the optimiser it is a number: a new one compiles nothing anew,
-      and runs that differ in it train side by side. `Optax.adam(lr, steps)` is Adam with such a rate.
+    - `lr`: a factor of every update. Unlike a rate inside the optimiser it is a number: a new one does not compile
+      anew, and runs that differ in it train side by side. `Optax.adam(lr, steps)` is Adam with such a rate.
 
     **Example:**
 
