@@ -91,7 +91,10 @@ INTRODUCTION = """# What the figures cost
 Minutes of computing at the paper preset, figure by figure. *Predicted*: one H200, each figure by itself from nothing;
 runs that figures share are counted in each of them, and once in the sum. *Measured*: the sum over the cells in
 `results/`, on the device named. Figures without a prediction train nothing, or small networks in float64, and run on
-CPU cores. This page is made by `python -m mupc.experiments.cost results docs/reproduction-cost.md`.
+CPU cores. Most of fig5, `sp-train-cond-nums-gd-fashion` and `sp-train-cond-nums-skips-fashion` ran side by side on one
+GPU, and each run is charged its share. That was no quicker: small networks wait for large ones, and the latter two cost
+more than their twins on MNIST did alone. This page is made by
+`python -m mupc.experiments.cost results docs/reproduction-cost.md`.
 
 A prediction is Σ updates × seconds per update + {kappa:g} s for each condition number + {start:g} s for each run +
 {compile:g} s for each shape to compile. An update of predictive coding takes BP(H) + T·s(H), where s(H) is such that
@@ -113,8 +116,8 @@ RUNNING = """
 ## In pieces of under nine minutes
 
 A machine with an accelerator needs JAX, equinox, optax, jaxtyping and numpy. No cell or group of cells starts after the
-limit. The longest are grids of fig5 at 128 layers (six minutes: set a limit of 180 s) and runs of 15 and 20 epochs (two
-to three minutes: 350 s); all others take less than a minute.
+limit. The longest are runs of 15 and 20 epochs (two to three minutes: set a limit of 350 s); all others, and each of the
+nine groups that a grid of fig5 at 128 layers is computed in, take less than a minute.
 
 ```bash
 python -m mupc.experiments run fig3 --preset paper --work runs/reproduce --seconds-limit 450

@@ -254,7 +254,8 @@ def _figure(activation: str, slug: str) -> Figure:
         slug,
         f"Transfer of both learning rates, {written}",
         "Training loss over the learning rates of weights (η) and activities (β). Above: networks of growing width; "
-        "below: of growing depth. The star is the network's own optimum, the circle that of the smallest one.",
+        "below: of growing depth. The star is the network's own optimum, the circle that of the smallest one. "
+        "Grey: a run diverged.",
         {
             "quick": GridConfig(
                 protocol=(*_QUICK, *_PROTOCOL),
