@@ -117,7 +117,7 @@ RUNNING = """
 
 A machine with an accelerator needs JAX, equinox, optax, jaxtyping and numpy. No cell or group of cells starts after the
 limit. The longest are runs of 15 and 20 epochs (two to three minutes: set a limit of 350 s); all others, and each of
-the nine groups that a grid of fig5 at 128 layers is computed in, take less than a minute.
+the eleven groups that a grid of fig5 at 128 layers is computed in, take less than a minute.
 
 ```bash
 python -m mupc.experiments run fig3 --preset paper --work runs/reproduce --seconds-limit 450

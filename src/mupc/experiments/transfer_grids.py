@@ -20,10 +20,10 @@ from ._figure import Cell, Claim, Config, Context, Figure, Finished, MissingCell
 
 REGRET = 0.1
 WILD, SOON = 100.0, 94
-"""From this β on deep networks diverge at once. Such runs go together, and are looked at so many steps apart: when all
-have diverged, they end."""
+"""From this β on networks diverge at once if they are not shallow. Such runs go together, and are looked at so many
+steps apart: when all have diverged, they end."""
 DEEP = 64
-"""From so many hidden layers on few runs fill a device: those of one β go together, so that less is lost to a limit."""
+"""From so many hidden layers on few runs fill a device: those of each β go together, and all are looked at so often."""
 ETA = (0.5, 0.1, 0.05, 0.01)
 BETA = (1e3, 5e2, 1e2, 5e1, 1e1, 5.0, 1.0, 0.5, 0.1, 0.05, 0.01)
 Size = tuple[int, int]
@@ -87,8 +87,12 @@ class GridCell(Cell):
 
     @property
     def group(self) -> object:
-        beta = WILD if self.beta >= WILD else self.beta if self.depth >= DEEP else 0.0
+        beta = self.beta if self.depth >= DEEP else WILD if self.beta >= WILD else 0.0
         return dataclasses.replace(self, eta=0.0, beta=beta)
+
+    @property
+    def evaluate_every(self) -> int | None:
+        return SOON if self.beta >= WILD or self.depth >= DEEP else None
 
 
 def cells(config: GridConfig, finished: Finished) -> list[Cell]:
@@ -129,14 +133,14 @@ def run_group(group: Sequence[GridCell], context: Context) -> list[Row]:
             epochs=first.epochs,
             batch_size=PAPER_BATCH,
             precision=first.precision,
-            evaluate_every=SOON if first.beta >= WILD else None,
+            evaluate_every=first.evaluate_every,
             **keeping(context, "group"),
         )
     whole(results)
     return [
         {
             "lowest_train_loss": min((float(loss) for loss in result.losses if math.isfinite(loss)), default=None),
-            "train_loss": result.last.get("train_loss"),
+            "train_loss": statistics.fmean(map(float, result.losses)),
             "test_accuracy": result.last["test_accuracy"],
             "diverged": result.diverged,
         }
