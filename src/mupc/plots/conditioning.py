@@ -109,11 +109,10 @@ def powers(record: Record, path: Path, labels: Mapping[str, str]) -> None:
 def heat(panel: Any, record: Record, kind: str, activation: str) -> Any:
     """κ as colour and, in each field, as a number; with a star where a random target makes an eigenvalue negative."""
     import numpy as np
-    from matplotlib.colors import LogNorm
 
     widths, depths = record["config"]["widths"], record["config"]["depths"]
     values = np.full((len(depths), len(widths)), np.nan)
-    top, starred = _top(record), False
+    texts, starred = {}, False
     for row, depth in enumerate(depths):
         for column, width in enumerate(widths):
             where = {"kind": kind, "activation": activation, "width": width, "depth": depth}
@@ -123,18 +122,12 @@ def heat(panel: Any, record: Record, kind: str, activation: str) -> Any:
             values[row, column] = min(kappa, LIMIT)
             star = any(found["definite"] == "indefinite" for found in _rows(record, RANDOM, **where))
             starred |= star
-            text = (">1e12" if kappa >= LIMIT else _short(kappa)) + "*" * star
-            bright = math.log(values[row, column]) > 0.6 * math.log(top)
-            panel.text(column, row, text, ha="center", va="center", fontsize=7, color="black" if bright else "white")
-    panel.set_facecolor("#888888")
-    image = panel.imshow(values, origin="lower", aspect="auto", cmap="viridis", norm=LogNorm(1, top))
-    panel.set_xticks(range(len(widths)), widths)
-    panel.set_yticks(range(len(depths)), depths)
+            texts[row, column] = (">1e12" if kappa >= LIMIT else _short(kappa)) + "*" * star
+    image = style.heat_map(panel, values, widths, depths, (1, _top(record)), texts=texts)
     panel.set_xlabel(
         "width N" + r"    * $\lambda_{\min} < 0$ for a random target" * starred, fontsize=9 if starred else None
     )
     panel.set_ylabel("hidden layers H")
-    panel.grid(False)
     return image
 
 

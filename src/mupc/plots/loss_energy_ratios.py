@@ -15,7 +15,6 @@ Record = dict[str, Any]
 def phase_diagrams(record: Record, path: Path, names: Mapping[str, str]) -> None:
     """The ratio over N and H: at initialisation, after a tenth of training, and at the end."""
     import numpy as np
-    from matplotlib.colors import LogNorm
 
     config = record["config"]
     depths = config["depths"]
@@ -28,18 +27,11 @@ def phase_diagrams(record: Record, path: Path, names: Mapping[str, str]) -> None
     top = max(np.nanmax(grid, initial=1.1) for _, grid in grids.values())
     with style.panels(1, len(grids), width_ratios=[len(widths) for widths, _ in grids.values()]) as (figure, axes):
         for panel, (title, (widths, grid)) in zip(axes[0], grids.items(), strict=True):
-            image = panel.imshow(grid, origin="lower", aspect="auto", cmap="viridis", norm=LogNorm(1, top))
-            for (row, column), value in np.ndenumerate(grid):
-                if np.isfinite(value):
-                    bright = np.log(value) > 0.6 * np.log(top)
-                    colour = "black" if bright else "white"
-                    panel.text(column, row, _short(value), ha="center", va="center", fontsize=6.5, color=colour)
-            panel.set_xticks(range(len(widths)), widths, fontsize=9)
-            panel.set_yticks(range(len(depths)), depths)
+            texts = {place: _short(value) for place, value in np.ndenumerate(grid) if np.isfinite(value)}
+            image = style.heat_map(panel, grid, widths, depths, (1, top), texts=texts)
+            panel.tick_params(axis="x", labelsize=9)
             panel.set_xlabel("width N")
             panel.set_title(title)
-            panel.grid(False)
-            panel.set_facecolor("#888888")
         axes[0, 0].set_ylabel("hidden layers H")
         figure.colorbar(image, ax=axes, fraction=0.03, pad=0.01).set_label("loss / energy at equilibrium")
         figure.suptitle(f"{next(iter(names.values()))}, {style.written(config['data'])}", fontsize=12)

@@ -1,7 +1,7 @@
 """The look that all figures share: sizes, colours, and how they are saved. No JAX, matplotlib only when drawing."""
 
 import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +24,8 @@ PANEL = (3.6, 2.9)
 """Width and height, in inches, of one of several panels."""
 MAX_BYTES = 300_000
 BAND = 0.2
+BRIGHT = 0.6
+"""From here on, of the way up the colours of a heat map, black letters are read better than white ones."""
 
 
 WRITTEN = {"relu": "ReLU", "mnist": "MNIST", "fashion-mnist": "Fashion-MNIST", "cifar10": "CIFAR-10"}
@@ -79,6 +81,34 @@ def band(axes: Any, x: Sequence[int | float], runs: Sequence[Sequence[int | floa
     if len(values) > 1:
         spread = values.std(axis=0, ddof=1)
         axes.fill_between(x[:length], mean - spread, mean + spread, color=options.get("color"), alpha=BAND, lw=0)
+
+
+def heat_map(
+    axes: Any,
+    grid: Any,
+    columns: Sequence[object],
+    rows: Sequence[object],
+    limits: tuple[int | float, int | float],
+    *,
+    texts: Mapping[tuple[int, int], str] | None = None,
+    dark_high: bool = False,
+) -> Any:
+    """Values as colours on a logarithmic scale, the first row at the bottom; grey where there is none. With a text for
+    each (row, column) that has one, and returns the image. `dark_high`: the lowest are the bright ones."""
+    import numpy as np
+    from matplotlib.colors import LogNorm
+
+    norm = LogNorm(*limits)
+    axes.set_facecolor("#888888")
+    image = axes.imshow(grid, origin="lower", aspect="auto", cmap="viridis_r" if dark_high else "viridis", norm=norm)
+    for (row, column), text in (texts or {}).items():
+        bright = (norm(np.asarray(grid)[row, column]) > BRIGHT) != dark_high
+        colour = "black" if bright else "white"
+        axes.text(column, row, text, ha="center", va="center", fontsize=7, color=colour)
+    axes.set_xticks(range(len(columns)), [f"{value:g}" for value in columns])
+    axes.set_yticks(range(len(rows)), [f"{value:g}" for value in rows])
+    axes.grid(False)
+    return image
 
 
 def label_preset(figure: Any, preset: str) -> None:

@@ -15,7 +15,6 @@ Record = dict[str, Any]
 def draw(record: Record, path: Path, ladders: Mapping[str, Sequence[tuple[int, int]]]) -> None:
     """A row for each ladder of networks, smallest first; its optimum is marked in all of them."""
     import numpy as np
-    from matplotlib.colors import LogNorm
 
     config = record["config"]
     etas, betas = sorted(config["etas"]), sorted(config["betas"])
@@ -30,20 +29,14 @@ def draw(record: Record, path: Path, ladders: Mapping[str, Sequence[tuple[int, i
             start = _best(grids[ladder[0]])
             for panel, size in zip(panels, ladder, strict=False):
                 grid = grids[size]
-                panel.set_facecolor("#888888")
-                image = panel.imshow(
-                    grid, origin="lower", aspect="auto", cmap="viridis_r", norm=LogNorm(low, max(high, 1.01 * low))
-                )
+                image = style.heat_map(panel, grid, betas, etas, (low, max(high, 1.01 * low)), dark_high=True)
                 if start is not None:
                     panel.plot(start[1], start[0], "o", ms=11, mfc="none", mec=style.COLOURS[1], mew=2)
                 own = _best(grid)
                 if own is not None:
                     panel.plot(own[1], own[0], "*", ms=9, color=style.COLOURS[1])
                 panel.set_title(f"N = {size[0]}, H = {size[1]}", fontsize=10)
-                panel.grid(False)
             panels[0].set_ylabel(r"weight rate $\eta$")
-        axes[0, 0].set_xticks(range(len(betas)), [f"{beta:g}" for beta in betas])
-        axes[0, 0].set_yticks(range(len(etas)), [f"{eta:g}" for eta in etas])
         for panel in axes[-1]:
             panel.tick_params(axis="x", labelrotation=90, labelsize=8)
             panel.set_xlabel(r"activity rate $\beta$")
