@@ -3,6 +3,8 @@
 import dataclasses
 import json
 import shutil
+import threading
+import time
 
 import pytest
 
@@ -111,6 +113,66 @@ def test_wrong_shards_are_refused(text):
 def test_no_cell_starts_after_the_limit(toy, store):
     progress = execute(toy, store, seconds_limit=0.0)
     assert not toy.calls and not progress.complete
+
+
+def test_cells_are_computed_at_the_same_time(toy, store):
+    """Each cell waits for another one; the second stage still follows the first."""
+    barrier, run = threading.Barrier(2, timeout=60), toy.run_cell
+
+    def run_cell(cell, context):
+        barrier.wait()
+        return run(cell, context)
+
+    toy.run_cell = run_cell
+    begin = time.perf_counter()
+    progress = execute(toy, store, at_once=2)
+    assert progress.complete and len(toy.calls) == 8
+    assert {cell.stage for cell in toy.calls[:4]} == {"first"}
+    shares = [result["seconds"] for result in progress.finished.values()]
+    assert 0 < sum(shares) <= time.perf_counter() - begin
+
+
+def test_time_is_shared_out(monkeypatch):
+    now = iter([0.0, 2.0, 6.0, 7.0])
+    monkeypatch.setattr(_runner.time, "perf_counter", lambda: next(now))
+    clock = _runner.Clock()
+    first, second = clock.enter(), clock.enter()
+    assert clock.leave() - first == 2 + 4 / 2
+    assert clock.leave() - second == 4 / 2 + 1
+
+
+def test_cells_of_one_program_are_not_computed_at_the_same_time(toy, store, monkeypatch):
+    lock, run = threading.Lock(), toy.run_cell
+    cell = toy.cells(toy.figure.config("paper"), {})[0]
+    monkeypatch.setattr(type(cell), "program", property(lambda cell: cell.stage))
+
+    def run_cell(cell, context):
+        assert lock.acquire(blocking=False)
+        time.sleep(0.01)
+        lock.release()
+        return run(cell, context)
+
+    toy.run_cell = run_cell
+    progress = execute(toy, store, at_once=4)
+    assert progress.complete and not progress.failed
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt(), data.DataError("mnist is not there: fetch it")])
+def test_what_ends_one_of_several_ends_the_run(toy, store, error):
+    toy.fail = {3: error}
+    with pytest.raises(type(error)):
+        execute(toy, store, at_once=2)
+    saved = len(toy.calls)
+    assert 2 <= saved <= 3 and len(list(store.root.rglob("*.json"))) == saved
+    toy.fail = {}
+    assert execute(toy, store, at_once=2).complete and len(toy.calls) == 8
+
+
+def test_one_of_several_that_fails_costs_no_other(toy, store):
+    toy.fail = {2: RuntimeError("out of memory")}
+    progress = execute(toy, store, at_once=3)
+    assert list(progress.failed.values()) == ["RuntimeError: out of memory"]
+    assert {cell.size for cell in progress.finished} == {1, 3, 4}
 
 
 def test_results_are_strict_and_have_what_is_promised(toy, store, tmp_path):

@@ -99,6 +99,7 @@ def test_list_shows_every_figure(folders, capsys):
         (["cifar-20-epoch"], "Did you mean 'cifar-20-epochs'"),
         ([], "--list"),
         (["fig1", "--shard", "3/2"], "1/4"),
+        (["fig1", "--at-once", "0"], "--at-once must be at least 1"),
     ],
 )
 def test_mistakes_end_in_one_line(arguments, words, folders, capsys):

@@ -9,7 +9,7 @@ import tyro
 from rich.console import Console
 from rich.table import Table
 
-from .. import experiments
+from .. import _check, experiments
 from .._interruption import Interruption
 from ..data import DataError
 from ..experiments.__main__ import WORK, describe
@@ -47,6 +47,7 @@ def reproduce(
     data_dir: Annotated[str | None, tyro.conf.arg(metavar="DIR")] = None,
     shard: Annotated[str, tyro.conf.arg(metavar="I/N")] = "1/1",
     seconds_limit: Annotated[float | None, tyro.conf.arg(metavar="S", help_behavior_hint="(default: none)")] = None,
+    at_once: Annotated[int, tyro.conf.arg(metavar="N")] = 1,
     precision: Literal["float32", "tf32", "bf16", "float64"] | None = None,
     json: Flag = False,
     quiet: Flag = False,
@@ -66,6 +67,7 @@ def reproduce(
         data_dir: Folder with the files of the data sets.
         shard: Compute only part I of N.
         seconds_limit: Start no cell after so many seconds.
+        at_once: Compute so many cells at the same time: one compiles while another runs.
         precision: Override the preset's precision.
         json: Print one JSON object.
         quiet: Print errors only.
@@ -80,6 +82,7 @@ def reproduce(
         entries = _entries(slugs)
         figures = [entry.load() for entry in entries]
         part = experiments.Shard.parse(shard)
+        _check.integer("--at-once", at_once, 1)
     except ValueError as error:
         return _complain(str(error))
     limit = 0.0 if merge else seconds_limit
@@ -98,6 +101,7 @@ def reproduce(
                     shard=part,
                     seconds_limit=limit,
                     resume=resume or merge,
+                    at_once=at_once,
                     report=display.update,
                 )
         except KeyboardInterrupt:

@@ -1,6 +1,6 @@
 """`python -m mupc.experiments`: computes cells on a machine that has JAX, equinox, optax and numpy, and nothing else.
 
-    python -m mupc.experiments run SLUG --preset paper --work DIR [--shard i/n] [--seconds-limit S]
+    python -m mupc.experiments run SLUG --preset paper --work DIR [--shard i/n] [--seconds-limit S] [--at-once N]
 
 The cells it leaves under DIR are merged by copying, and become `results/SLUG.json` with `mupc reproduce SLUG`.
 """
@@ -11,6 +11,7 @@ import argparse
 import sys
 from pathlib import Path
 
+from .. import _check
 from .._interruption import Interruption
 from ..data import DataError
 from ._catalogue import find
@@ -33,6 +34,7 @@ def _parser() -> argparse.ArgumentParser:
         command.add_argument("--precision", help="override the preset's precision")
     run = commands.choices["run"]
     run.add_argument("--seconds-limit", type=float, metavar="S", help="start no cell after S seconds")
+    run.add_argument("--at-once", type=int, default=1, metavar="N", help="compute so many cells at the same time")
     run.add_argument("--data-dir", help="folder with the files of the data sets")
     run.add_argument("--no-resume", dest="resume", action="store_false", help="compute finished cells again")
     return parser
@@ -56,6 +58,7 @@ def main(argv: list[str] | None = None) -> int:
         shard = Shard.parse(options.shard)
         figures = [find(slug).load() for slug in options.slugs]
         configs = [figure.config(options.preset, options.precision) for figure in figures]
+        _check.integer("--at-once", getattr(options, "at_once", 1), 1)
     except (UnknownFigureError, ValueError) as error:
         print(f"mupc.experiments: {error}", file=sys.stderr)
         return 2
@@ -92,6 +95,7 @@ def _run(options: argparse.Namespace, jobs: list, store: Store, shard: Shard) ->
                     shard=shard,
                     seconds_limit=left,
                     resume=options.resume,
+                    at_once=options.at_once,
                     report=report,
                 )
         except KeyboardInterrupt:

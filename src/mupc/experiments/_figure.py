@@ -50,6 +50,11 @@ class Cell:
         """Cells with the same one may be computed together, where the figure has a `run_group`."""
         return self
 
+    @property
+    def program(self) -> object:
+        """Cells with the same one compile the same programs, and are not computed at the same time."""
+        return self.group
+
 
 Finished = Mapping[Cell, Row]
 

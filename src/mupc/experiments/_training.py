@@ -123,6 +123,10 @@ class TrainingCell(Cell):
         together = self.validation and self.width <= GROUPED
         return dataclasses.replace(self, eta=0.0, beta=0.0) if together else self
 
+    @property
+    def program(self) -> object:
+        return dataclasses.replace(self, eta=0.0, beta=0.0, seed=0)
+
 
 def cells(config: TrainingConfig, finished: Finished) -> list[Cell]:
     """Method by method: the tuning runs, and the runs on all seeds of what the finished tuning runs decide."""

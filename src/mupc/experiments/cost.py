@@ -124,7 +124,7 @@ python -m mupc.experiments run fig3 --preset paper --work runs/reproduce --secon
 ```
 
 Repeat it until it says that all cells are finished; with several slugs it goes from one to the next, and runs that they
-share are computed once. What is under `--work` is merged with other machines' by copying, and becomes a result with
+share are computed once. With `--at-once 3`, three cells are computed in threads: one compiles while another runs. What is under `--work` is merged with other machines' by copying, and becomes a result with
 
 ```bash
 mupc reproduce fig3 --preset paper --merge

@@ -91,6 +91,10 @@ class GridCell(Cell):
         return dataclasses.replace(self, eta=0.0, beta=beta)
 
     @property
+    def program(self) -> object:
+        return dataclasses.replace(self, eta=0.0, beta=0.0, seed=0)
+
+    @property
     def evaluate_every(self) -> int | None:
         return SOON if self.beta >= WILD or self.depth >= DEEP else None
 
