@@ -37,7 +37,12 @@ def test_condition_numbers_count_and_updates_of_seeds_that_go_together_count_onc
     run = cell("fig3", depth=8, validation=0.0)
     seeds = [dataclasses.replace(run, seed=seed) for seed in range(3)]
     updates = 937 * (0.15e-3 + 500 * 0.1e-3 / 8)
-    assert cost.predicted(seeds) == pytest.approx(10 + updates + 3 * (1 + 11 * 0.3))
+    assert cost.predicted(seeds) == pytest.approx(10 + 1 + updates + 3 * 11 * 0.3)
+
+
+def test_runs_that_are_sure_to_diverge_are_counted_to_the_first_look():
+    grid = [cell("fig5", width=512, depth=64, eta=0.1, beta=beta) for beta in (500.0, 10.0)]
+    assert cost.predicted(grid) == pytest.approx(10 + 2 * 1 + (94 + 937) * 3.57e-3)
 
 
 def test_figures_that_train_nothing_have_no_prediction():

@@ -20,7 +20,7 @@ from ._results import read_all
 from ._store import write_text
 from ._training import GROUPED, PAPER_BATCH, TrainingCell
 from ._training_conditioning import ConditionedCell
-from .transfer_grids import GridCell
+from .transfer_grids import SOON, WILD, GridCell
 
 DESCENT = {8: 0.25e-3, 16: 0.70e-3, 32: 1.46e-3, 64: 3.57e-3, 128: 7.1e-3}
 """Seconds of a weight update with T = H steps of gradient descent by H: N = 512, batch 64, bf16. Those at 8 and 128 are
@@ -29,7 +29,9 @@ BACKPROP = {8: 0.15e-3, 128: 1.5e-3}
 ADAM_STEP = 60e-6
 """A step of Adam inference, which has no kernel of its own: a guess of a dozen launches."""
 COMPILE, KAPPA, START = 10.0, 0.3, 1.0
-"""Seconds to compile a shape, for one condition number (on the CPU), and for whatever else a run does."""
+"""Seconds to compile a shape, for one condition number (on the CPU), and for whatever else a run or group does."""
+DIVERGING = 32
+"""From so many hidden layers on, all runs of fig5 with a wild β diverge at once."""
 SAMPLES = {"mnist": 60_000, "fashion-mnist": 60_000, "cifar10": 50_000}
 
 
@@ -55,13 +57,15 @@ def update(cell: Any) -> float:
 
 
 def updates(cell: Any) -> int:
-    """Weight updates of one training run."""
+    """Weight updates of one training run; those of fig5 that are sure to diverge end after the first look at them."""
+    if isinstance(cell, GridCell) and cell.beta >= WILD and cell.depth >= DIVERGING:
+        return SOON
     return int(cell.epochs * (SAMPLES[cell.data] * (1 - getattr(cell, "validation", 0.0)) // PAPER_BATCH))
 
 
-def beside(cell: Any) -> float:
-    """Seconds of one training run that are neither compiling nor updates."""
-    return START + (KAPPA * (2 + updates(cell) // cell.evaluate_every) if isinstance(cell, ConditionedCell) else 0.0)
+def measuring(cell: Any) -> float:
+    """Seconds that one training run spends on condition numbers."""
+    return KAPPA * (2 + updates(cell) // cell.evaluate_every) if isinstance(cell, ConditionedCell) else 0.0
 
 
 def every_cell(figure: Figure) -> list[Cell]:
@@ -83,7 +87,8 @@ def predicted(cells: Iterable[Cell]) -> float | None:
         (getattr(c, "method", ""), c.activation, c.width, c.depth, bool(getattr(c, "validation", 0))) for c in runs
     }
     programs = {run.group if run.width <= GROUPED else run: run for run in runs}  # narrow ones cost launches, once
-    return COMPILE * len(shapes) + sum(updates(c) * update(c) for c in programs.values()) + sum(map(beside, runs))
+    training = sum(updates(c) * update(c) for c in programs.values())
+    return COMPILE * len(shapes) + START * len({run.group for run in runs}) + training + sum(map(measuring, runs))
 
 
 INTRODUCTION = """# What the figures cost
@@ -96,16 +101,17 @@ GPU, and each run is charged its share. That was no quicker: small networks wait
 more than their twins on MNIST did alone. This page is made by
 `python -m mupc.experiments.cost results docs/reproduction-cost.md`.
 
-A prediction is Σ updates × seconds per update + {kappa:g} s for each condition number + {start:g} s for each run +
-{compile:g} s for each shape to compile. An update of predictive coding takes BP(H) + T·s(H), where s(H) is such that
-T = H gives what was measured (N = 512, batch 64, bf16):
+A prediction is Σ updates × seconds per update + {kappa:g} s for each condition number + {start:g} s for each run, or
+group of runs that train side by side, + {compile:g} s for each shape to compile. An update of predictive coding takes
+BP(H) + T·s(H), where s(H) is such that T = H gives what was measured (N = 512, batch 64, bf16):
 
 - predictive coding: {descent};
 - BP: {backprop}; both on straight lines of the logarithms in between.
 
 Narrower networks are counted as if they were of width 512, which is too high; those that train side by side (the seeds
 and the tuning runs of networks of at most 128 units) are counted once. A step of Adam inference is guessed at
-{adam:g} µs. An epoch of MNIST is 937 updates. Runs that diverge stop early, which is not counted.
+{adam:g} µs. An epoch of MNIST is 937 updates. Runs that diverge stop early, which is counted only in fig5 and its
+twins, from {diverging} hidden layers and β = {wild:g} on.
 
 | figure | runs or cells | predicted (min) | measured (min) | measured on |
 |---|---|---|---|---|
@@ -124,7 +130,8 @@ python -m mupc.experiments run fig3 --preset paper --work runs/reproduce --secon
 ```
 
 Repeat it until it says that all cells are finished; with several slugs it goes from one to the next, and runs that they
-share are computed once. With `--at-once 3`, three cells are computed in threads: one compiles while another runs. What is under `--work` is merged with other machines' by copying, and becomes a result with
+share are computed once. With `--at-once 3`, three cells are computed in threads: one compiles while another runs. What
+is under `--work` is merged with other machines' by copying, and becomes a result with
 
 ```bash
 mupc reproduce fig3 --preset paper --merge
@@ -162,6 +169,7 @@ def _introduction() -> str:
         for points in (DESCENT, BACKPROP)
     ]
     numbers = {"kappa": KAPPA, "start": START, "compile": COMPILE, "adam": 1e6 * ADAM_STEP}
+    numbers |= {"diverging": DIVERGING, "wild": WILD}
     return INTRODUCTION.format(descent=listed[0], backprop=listed[1], **numbers)
 
 
