@@ -70,6 +70,11 @@ def test_layers_differ_and_depend_on_the_key():
     assert not np.allclose(one[0], one[1])
 
 
+def test_old_keys_give_the_same_network():
+    typed, raw = (mupc.Network(4, 2, 5, 4, key=key).hidden.weight for key in (jr.key(3), jr.PRNGKey(3)))
+    np.testing.assert_array_equal(typed, raw)
+
+
 def test_init_may_be_a_function():
     network = mupc.Network(4, 2, 5, 3, init=lambda key, shape: jnp.full(shape, 2.0), key=jr.key(0))
     assert np.all(network.hidden.weight == 2)

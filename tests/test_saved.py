@@ -117,7 +117,7 @@ def test_writing_is_whole_or_not_at_all(file, monkeypatch):
         (eqx.tree_at(lambda n: n.input.bias, make(use_bias=True), None), ValueError, "changed by hand"),
         (eqx.tree_at(lambda n: n.input.weight, make(), jnp.ones((4, 6))), ValueError, "changed by hand"),
         (cast(make(), "bfloat16"), ValueError, "input.weight is bfloat16: convert it to float32 or float64"),
-        ("network", TypeError, "must be a mupc.Network"),
+        ("network", TypeError, "needs a mupc.Network"),
     ],
 )
 def test_what_cannot_be_saved(tmp_path, network, error, message):

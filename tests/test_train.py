@@ -198,6 +198,13 @@ def test_bad_arguments(options, message):
         mupc.fit(network(), dataset(), **{"solver": SOLVER, "batch_size": 8} | options)
 
 
+@pytest.mark.parametrize("solver", ["bp", mupc.ErrorSpace])
+def test_what_is_no_solver(solver):
+    cure = 'solver must be a solver such as .* For backpropagation leave it out, and give method="bp"'
+    with pytest.raises(TypeError, match=cure):
+        mupc.fit(network(), dataset(), solver, batch_size=8)
+
+
 def test_a_network_of_the_wrong_size():
     with pytest.raises(ValueError, match="the network has in_size=4, but clusters needs 5"):
         mupc.fit(mupc.Network(4, 3, 6, 2, key=jr.key(0)), dataset(), SOLVER, batch_size=8)

@@ -87,7 +87,8 @@ class Network(eqx.Module):
         multipliers: tuple[float, ...] | None = None,
         key: Any,
     ) -> None:
-        if not (hasattr(key, "dtype") and jnp.issubdtype(key.dtype, jax.dtypes.prng_key)):
+        raw = getattr(key, "dtype", None) == jnp.uint32 and key.shape == (2,)  # as jax.random.PRNGKey makes them
+        if not (raw or (hasattr(key, "dtype") and jnp.issubdtype(key.dtype, jax.dtypes.prng_key))):
             raise TypeError(f"key must be a JAX random key such as jax.random.key(0), got {key!r}.")
         self.in_size = _check.integer("in_size", in_size, 1)
         self.out_size = _check.integer("out_size", out_size, 1)

@@ -18,7 +18,7 @@ from safetensors.numpy import save as to_bytes
 from . import _precision
 from ._activation import ACTIVATIONS
 from ._files import write_whole
-from ._network import Network, check_network
+from ._network import Network
 
 KEY, VERSION = "mupc", 1
 """Where the metadata holds the architecture, and the version of what it holds."""
@@ -60,7 +60,8 @@ def save(path: StrPath, network: Any) -> None:
 
 def write(path: StrPath, network: Any, notes: Mapping[str, str]) -> None:
     """`save` with more texts in the metadata, which `load` passes over."""
-    check_network(network)
+    if not isinstance(network, Network):
+        raise TypeError(f"mupc.save(path, network) needs a mupc.Network for the second, got {type(network).__name__}.")
     target = Path(path)
     if target.is_dir():
         raise ValueError(f"{path} is a folder: name a file in it, such as {target / 'network.safetensors'}.")

@@ -49,7 +49,7 @@ class Settings:
         self,
         network: Network,
         dataset: Any,
-        solver: AbstractSolver | None,
+        solver: Any,
         energy: Energy | None,
         weight_lr: Real,
         seed: int,
@@ -89,7 +89,7 @@ class Settings:
 def validate(
     network: Network,
     dataset: Any,
-    solver: AbstractSolver | None,
+    solver: Any,
     epochs: float | int,
     batch_size: int,
     method: str,
@@ -103,6 +103,11 @@ def validate(
         raise ValueError(_check.unknown("method", method, METHODS))
     if method == "pc" and solver is None:
         raise ValueError('method "pc" needs a solver, such as mupc.GradientDescent(lr=0.01, steps=128).')
+    if method == "pc" and not isinstance(solver, AbstractSolver):
+        raise TypeError(
+            f"solver must be a solver such as mupc.GradientDescent(lr=0.01, steps=128), got {solver!r}. "
+            'For backpropagation leave it out, and give method="bp".'
+        )
     if method == "bp" and (solver is not None or unsupervised):
         what = "unsupervised training" if unsupervised else "a solver"
         raise ValueError(f'{what} needs inference, which method "bp" has not. Leave it out, or use method "pc".')

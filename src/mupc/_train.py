@@ -23,7 +23,6 @@ from ._precision import POLICIES
 from ._settings import METHODS as METHODS
 from ._settings import Plan, Settings, check_keeping
 from ._settings import validate as validate
-from ._solver import AbstractSolver
 from ._step import Chunks, Job, Measured, Program, State, Trace, run_interval
 from ._types import Real
 from .data import Dataset, Split
@@ -67,7 +66,7 @@ class FitResult:
 def fit(
     network: Network,
     dataset: Any,
-    solver: AbstractSolver | None = None,
+    solver: Any = None,
     *,
     epochs: float | int = 1,
     weight_lr: Real = 0.1,

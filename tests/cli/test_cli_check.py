@@ -94,7 +94,7 @@ def test_a_trained_network(check, train):
     network = library.load(trained.folder / "checkpoints" / "network.safetensors")
     with jax.enable_x64(False):
         expected = library.coordinate_sizes(
-            network, library.data.load("digits"), solver=library.GradientDescent(0.2, 3), weight_lr=0.03,
+            network, library.data.load("digits"), solver=library.GradientDescent(0.05, 3), weight_lr=0.03,
             energy=library.Energy(output_precision=0.5),
         )  # fmt: skip
     rows = run.json("summary.json")["sizes"]

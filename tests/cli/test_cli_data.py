@@ -15,7 +15,7 @@ def empty_cache(tmp_path, monkeypatch):
 def test_list(mupc):
     run = mupc("data", "list")
     assert run.code == 0
-    assert "digits" in run.out and "mupc data fetch mnist" in run.out
+    assert "digits" in run.out and "absent: mupc data fetch mnist, or --data-dir DIR" in run.out
     found = json.loads(mupc("data", "list", "--json").out)
     assert found["digits"]["present"] is True and found["mnist"]["train"] == 60_000
 
@@ -32,6 +32,22 @@ def test_check(mupc, tmp_path):
     assert run.code == 1 and "WRONG" in run.out
     run = mupc("data", "check", "nmist")
     assert run.code == 2 and "did you mean 'mnist'?" in run.err
+
+
+def test_check_says_once_what_to_do(mupc, tmp_path):
+    run = mupc("data", "check", "cifar10")
+    assert run.out.count("not in ") == 1 and run.out.count("as above") == 5
+    assert run.out.splitlines()[-1] == "cifar10: run `mupc data fetch cifar10`"
+    for number in range(1, 6):
+        (tmp_path / f"data_batch_{number}.bin").write_bytes(bytes(3))
+    run = mupc("data", "check", "cifar10", "--data-dir", tmp_path)
+    assert run.out.count("WRONG") == run.out.count("sha256 ") == 5 and run.out.count("delete the file and run") == 1
+    assert run.out.count("`mupc train --no-verify-data`") == run.out.count("--no-verify-data") == 1
+
+
+def test_usage(mupc):
+    run = mupc("data", "fetch", "--help")
+    assert "NAME [NAME ...]" in run.out and "(default: )" not in run.out
 
 
 def test_fetch(mupc, monkeypatch, tmp_path):

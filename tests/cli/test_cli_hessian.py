@@ -91,7 +91,10 @@ def test_table_and_plain_lines(analyse):
     assert title == "activity Hessian of initial networks, linear, mupc, skip 1, medians of 2 seeds"
     numbers = [f"{first[name]:.4g}" for name in ("largest", "smallest", "condition_number")]
     assert rest[5].split()[:8] == ["4", "2", *numbers, "positive", "definite", "2/2"]
-    assert run.out.splitlines()[-1] == f"run folder {run.folder}"
+    assert run.out.splitlines()[-2:] == ["medians over 2 seeds, column by column", f"run folder {run.folder}"]
+    assert run.json("spectra.json")[0]["label"] == "2 hidden layers of 4, seed 0"
+    alone = analyse("--width", "4", "--hidden-layers", "2", name="alone")
+    assert "medians" not in alone.out and alone.json("spectra.json")[0]["label"] == "2 hidden layers of 4"
 
 
 def test_a_bar_on_a_terminal(tmp_path):

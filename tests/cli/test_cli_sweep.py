@@ -14,6 +14,7 @@ from mupc.cli import sweep_job
 from mupc.cli.config import TrainConfig, load
 from mupc.cli.job import build, evaluation_interval, load_data, make_energy, number_format
 from mupc.plots import sweep as plots
+from mupc.sweep._cells import AT_EDGE
 from mupc.sweep._study import SAMPLERS
 
 TINY = ("--width", "8", "--hidden-layers", "3", "--epochs", "0.5")
@@ -53,7 +54,7 @@ def alone(config):
     with number_format(config.precision):
         network, solver = build(config, dataset)
         return _train.fit(
-            network, dataset, solver, epochs=config.epochs, weight_lr=config.weight_lr, seed=config.seed,
+            network, dataset, solver, epochs=config.epochs, weight_lr=config.chosen_weight_lr, seed=config.seed,
             energy=make_energy(config), evaluate_every=evaluation_interval(config, len(dataset.train)),
             precision=config.precision,
         )  # fmt: skip
@@ -132,6 +133,27 @@ def test_a_sampler(untrained, sweep):
     assert {cell["settings"]["seed"] for cell in cells} <= {0, 1}
 
 
+def test_the_edge_of_the_grid_is_told(untrained, sweep, monkeypatch):
+    """Of rates alone; with three of them, the middle one is not at the edge."""
+    pretend = sweep_job.Executor.__call__
+
+    def execute(self, cells, folder):
+        found = pretend(self, cells, folder)
+        rates = [settings.get("weight_lr", 0.1) for settings in cells]
+        return [one | {"train_loss": abs(rate - 0.1)} for one, rate in zip(found, rates, strict=True)]
+
+    monkeypatch.setattr(sweep_job.Executor, "__call__", execute)
+    assert AT_EDGE in sweep("--grid", "weight_lr=0.1,0.2", name="edge").out.splitlines()
+    for number, grid in enumerate(("weight_lr=0.05,0.1,0.2", "weight_lr=0.1", "width=8,12", "seed=0,1")):
+        assert AT_EDGE not in sweep("--grid", grid, name=str(number)).out, grid
+
+
+def test_a_single_cell(untrained, sweep):
+    lines = sweep("--grid", "weight_lr=0.1").out.splitlines()
+    assert lines[0] == "1 cell over weight_lr; lowest training loss wins"
+    assert any(line.startswith("1/1 cell, best") for line in lines) and "1 of 1 cell" in lines
+
+
 def test_other_settings_are_refused(untrained, sweep):
     first = sweep("--grid", "seed=0,1")
     before = first.json("sweep.json")
@@ -198,6 +220,9 @@ def test_cells_that_cannot_be_computed_fail_alone_and_can_be_tried_again(untrain
     [
         ([], "the grid is empty: say what to vary"),
         (["--grid", "weigth_lr=0.1"], "did you mean 'weight_lr'?"),
+        (["--grid", "depth=4,8"], "unknown key 'depth': did you mean 'hidden_layers'?"),
+        (["--grid", "lr=0.1"], "did you mean 'weight_lr' or 'activity_lr'?"),
+        (["--grid", "beta=log:1:9:3"], "did you mean 'activity_lr'?"),
         (["--grid", "width=wide"], "width = 'wide': it must be a whole number"),
         (["--grid", "solver=gd,gdd"], "it must be one of gd, adam, error-space"),
         (["--grid", "weight_lr="], "has no values"),

@@ -109,7 +109,8 @@ def test_few_layers_learn(train):
 @pytest.mark.parametrize(
     ("changes", "cure"),
     [
-        ({}, "--solver error-space"),
+        ({}, "--solver error-space --output-precision 0.01"),
+        ({"weight_lr": 0.1}, "--solver error-space --output-precision 0.01 --weight-lr 0.01"),
         ({"method": "bp", "parameterisation": "sp"}, "--parameterisation mupc"),
         ({"solver": "error-space", "optimiser": "sgd"}, "--optimiser adam"),
         ({"solver": "error-space"}, "--optimiser lion"),
@@ -120,6 +121,26 @@ def test_the_flag_that_makes_layers_learn(changes, cure):
     few = {"learning_layers": 2, "layers": 5, "regime": "shallow"}
     assert f"; try {cure}" in reach.sentence(config, few)
     assert reach.sentence(config, few | {"learning_layers": 3}).endswith("regime: shallow")
+
+
+def test_the_weight_rate_depends_on_the_method():
+    settings = ({}, {"method": "bp"}, {"solver": "error-space"}, {"method": "bp", "weight_lr": 0.3})
+    assert [TrainConfig(**each).chosen_weight_lr for each in settings] == [0.1, 0.01, 0.01, 0.3]
+
+
+def test_a_run_that_lost_accuracy_says_what_it_had():
+    said = []
+    display = Display(Console(quiet=True), "a run")
+    display.say = said.append
+    summary = {
+        "interrupted": False, "diverged": False, "test_loss": 0.1, "test_accuracy": 0.5, "best_test_accuracy": 0.875,
+        "seconds_per_step": 0.001, "steps": 7, "seconds": 1.0, "warnings": [], "out": "runs/x",
+        "credit_reach": {"learning_layers": 4, "layers": 5, "regime": "equilibrium"},
+    }  # fmt: skip
+    outcome.conclude(TrainConfig(), summary, display)
+    assert said[0].startswith("test accuracy 50.0 %, 87.5 % at its best, after 7 steps")
+    outcome.conclude(TrainConfig(), summary | {"test_accuracy": 0.87}, display)
+    assert "test accuracy 87.0 % after 7 steps in 0:01 (1 ms per step)" in said
 
 
 SLOW = ("adam", "ode")

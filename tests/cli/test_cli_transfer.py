@@ -12,7 +12,9 @@ import pytest
 import mupc as library
 from mupc import cli
 from mupc.cli import transfer as flags
+from mupc.plots import transfer as plots
 from mupc.sweep import transfer as module
+from mupc.sweep._cells import AT_EDGE
 
 TINY = [
     "--width", "8", "--hidden-layers", "2", "--large-width", "12", "--large-hidden-layers", "3", "--epochs", "0.5",
@@ -83,6 +85,42 @@ def test_json_alone(transfer, monkeypatch):
     assert summary["out"] == str(run.folder)
 
 
+def test_times_are_measured_ones(transfer, monkeypatch):
+    """A pair of the large network is told as one pair, for compiling it would be counted once for each of a grid."""
+    stand_in(monkeypatch, 0.25)
+    clocks = "(0:00 for 2 pairs of rates here, 0:00 for {} there, compiling included)"
+    assert clocks.format("1 pair of rates") in transfer().out
+    assert clocks.format("2 pairs of rates") in transfer("--verify").out
+
+
+def test_the_edge_of_the_grid(transfer, monkeypatch):
+    stand_in(monkeypatch, 0.25)
+    assert AT_EDGE in transfer().out.splitlines()
+    assert AT_EDGE not in transfer("--etas", "0.1", name="alone").out
+
+
+@pytest.mark.parametrize("counts", [(3, 2), (6, 6), (9, 8)])
+@pytest.mark.parametrize("panels", [1, 2])
+def test_nothing_of_the_figure_is_cut(tmp_path, monkeypatch, counts, panels):
+    """Titles and labels lie within the figure, and no panel runs into the next."""
+    boxes = []
+    save = plots.style.save
+
+    def measure(figure, path):
+        save(figure, path)
+        boxes.extend((axes.get_tightbbox(), figure.bbox) for axes in figure.axes)
+
+    monkeypatch.setattr(plots.style, "save", measure)
+    rates = [(1 / (eta + 2), 1 / (lr + 2)) for eta in range(counts[0]) for lr in range(counts[1])]
+    cells = [{"weight_lr": eta, "activity_lr": lr, "loss": eta / lr} for eta, lr in rates]
+    tried = [cells[0] | {"loss": None}, *cells[1:-1]]
+    panel = {"title": "128 hidden layers of 1024: validation loss", "cells": tried, "marks": [("used", rates[0])]}
+    plots.plot([panel | {"cells": cells}, panel][-panels:], tmp_path / "transfer.png")
+    for inner, whole in boxes:
+        assert whole.x0 <= inner.x0 and inner.x1 <= whole.x1 and whole.y0 <= inner.y0 and inner.y1 <= whole.y1
+    assert len(boxes) == panels and (panels == 1 or boxes[0][0].x1 <= boxes[1][0].x0)
+
+
 def test_a_large_network_that_diverges(transfer, monkeypatch):
     stand_in(monkeypatch, math.inf)
     run = transfer("--verify")
@@ -144,7 +182,9 @@ def test_folders_of_other_runs_are_refused(transfer, train, monkeypatch):
         (["--data", "mnits"], "did you mean 'mnist'?"),
         (["--width", "0"], "--width must be at least 1, got 0"),
         (["--large-hidden-layers", "0"], "--large-hidden-layers must be at least 1, got 0"),
-        (["--etas", "-1"], "--weight-lrs must be greater than 0, got -1"),
+        (["--etas", "-1"], "--etas must be greater than 0, got -1"),
+        (["--etas"], "--etas is empty: give at least one learning rate"),
+        (["--activity-lrs"], "--activity-lrs is empty"),
         (["--seeds", "0"], "--seeds must be at least 1"),
         (["--epochs", "0"], "--epochs must be greater than 0"),
         (["--batch-size", "5000"], "Use a smaller batch"),

@@ -117,13 +117,13 @@ def test_checksums_decide_what_is_official(tmp_path, official):
         data.load("mnist", data_dir=tmp_path)
     assert not load(tmp_path).official
     bad, *good = data.check("mnist", tmp_path)
-    assert not bad.ok and IMAGES in bad.file and REPLACE in bad.message
+    assert not bad.ok and IMAGES in bad.file and REPLACE in bad.cure
     assert all(result.ok for result in good)
 
 
 def test_check_reports_damage_and_absence(tmp_path, official):
     assert [result.ok for result in data.check("mnist")] == [False] * 4
-    assert all("run `mupc data fetch mnist`" in result.message for result in data.check("mnist"))
+    assert all(result.cure == "run `mupc data fetch mnist`" for result in data.check("mnist"))
     write_idx(tmp_path, official)
     (tmp_path / f"{IMAGES}.gz").write_bytes(b"\x1f\x8b")
     (tmp_path / f"{LABELS}.gz").unlink()

@@ -54,7 +54,7 @@ def _compare(flags: CheckFlags, console: Console) -> Summary:
             Energy(output_precision=settings.output_precision),
             compare.steps,
             compare.seeds,
-            settings.weight_lr,
+            settings.chosen_weight_lr,
         )
         _solver(settings, compare.hidden_layers)  # mistakes in its flags, ahead of the folder
         folder = _folder(flags, dataclasses.asdict(compare) | dataclasses.asdict(network) | _used(settings))
@@ -111,7 +111,7 @@ def _report(flags: CheckFlags, console: Console) -> Summary:
             network,
             load_data(settings),
             solver=_solver(settings, network.hidden_layers),
-            weight_lr=settings.weight_lr,
+            weight_lr=settings.chosen_weight_lr,
             energy=Energy(
                 loss=settings.loss,
                 output_precision=settings.output_precision,
@@ -179,7 +179,11 @@ def _folder(flags: CheckFlags, resolved: dict[str, Any]) -> RunFolder:
 def _title(flags: CheckFlags, settings: TrainConfig) -> str:
     network = flags.network
     parts = [network.activation, network.parameterisation, f"skip {network.skip}", f"solver {settings.solver}"]
-    parts += [f"λ = {settings.output_precision:g}", f"Adam at {settings.weight_lr:g}", f"{flags.compare.seeds} seeds"]
+    parts += [
+        f"λ = {settings.output_precision:g}",
+        f"Adam at {settings.chosen_weight_lr:g}",
+        f"{flags.compare.seeds} seeds",
+    ]
     return ", ".join(parts)
 
 

@@ -9,6 +9,7 @@ import tyro
 from .. import data as library
 
 DataDir = Annotated[str | None, tyro.conf.arg(metavar="DIR", help_behavior_hint="(default: the system's, the cache)")]
+NAMES = "NAME [NAME ...]"
 Flag = tyro.conf.FlagCreatePairsOff[bool]
 
 
@@ -42,7 +43,7 @@ def _list(data_dir: DataDir = None, json: Flag = False, debug: Flag = False) -> 
             f"{entry.train:,}",
             f"{entry.test:,}",
             str(entry.classes),
-            entry.where or f"absent: mupc data fetch {entry.name}",
+            entry.where or f"absent: mupc data fetch {entry.name}, or --data-dir DIR if you have its files",
         )
         for entry in found
     ]
@@ -51,7 +52,7 @@ def _list(data_dir: DataDir = None, json: Flag = False, debug: Flag = False) -> 
 
 
 def _fetch(
-    names: Annotated[tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="NAME")],
+    names: Annotated[tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar=NAMES, help_behavior_hint="")],
     /,
     data_dir: DataDir = None,
     quiet: Flag = False,
@@ -73,7 +74,7 @@ def _fetch(
 
 
 def _check(
-    names: Annotated[tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="NAME")] = ("all",),
+    names: Annotated[tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar=f"[{NAMES}]")] = ("all",),
     /,
     data_dir: DataDir = None,
     json: Flag = False,
@@ -93,18 +94,23 @@ def _check(
     if json:
         _print_json({name: [vars(result) for result in files] for name, files in results.items()})
     else:
-        rows = [
-            (
-                name,
-                result.file,
-                "ok" if result.ok else "WRONG" if result.present else "absent",
-                result.message,
-            )
-            for name, files in results.items()
-            for result in files
-        ]
+        rows = [row for name, files in results.items() for row in _verdicts(name, files)]
         _print_table(("name", "file", "verdict", "why"), rows)
+        cures = ((name, result.cure) for name, files in results.items() for result in files if result.cure)
+        for name, cure in dict.fromkeys(cures):
+            print(f"{name}: {cure}")
     return int(not all(result.ok for files in results.values() for result in files))
+
+
+def _verdicts(name: str, files: Sequence[library.FileCheck]) -> list[tuple[str, ...]]:
+    """A row for each file of a data set; what several are absent from is said once."""
+    first = next((result for result in files if not result.present), None)
+    rows: list[tuple[str, ...]] = []
+    for result in files:
+        verdict = "ok" if result.ok else "WRONG" if result.present else "absent"
+        again = not result.present and result is not first
+        rows.append((name, result.file, verdict, "as above" if again else result.message))
+    return rows
 
 
 def _expand(names: tuple[str, ...]) -> tuple[str, ...]:

@@ -85,7 +85,7 @@ def _analyse(
         for seed in range(flags.network.seed, flags.network.seed + flags.network.seeds):
             measured.append(_measure(case, seed, energy, flags.energy.free_input, method))
             advance()
-        yield _row(case, method, measured), _spectrum(case, measured[0])
+        yield _row(case, method, measured), _spectrum(case, measured)
 
 
 def _unknowns(form: Network, free_input: bool) -> int:
@@ -182,12 +182,15 @@ def _name(sizes: Row) -> str:
     return f"{sizes['hidden_layers']} hidden layers of {sizes['width']}"
 
 
-def _spectrum(case: Case, found: Measured) -> Row | None:
+def _spectrum(case: Case, measured: list[Measured]) -> Row | None:
+    """What is drawn: the eigenvalues of the first seed, which the label names if there are others."""
+    found = measured[0]
     if found.spectrum is None:
         return None
     ends = {name: getattr(found.ends, name) for name in ("smallest", "largest")}
     density = {name: getattr(found.spectrum, name) for name in ("values", "weights", "exact")}
-    return {"label": _name(_sizes(case.form)), "seed": found.seed, **ends, **density}
+    which = f", seed {found.seed}" if len(measured) > 1 else ""
+    return {"label": _name(_sizes(case.form)) + which, "seed": found.seed, **ends, **density}
 
 
 def _resolved(flags: HessianFlags, cases: list[Case], energy: Energy) -> Row:
@@ -250,6 +253,9 @@ def _conclude(summary: Summary, console: Console) -> None:
         numbers = (_number(row[name]) for name in NUMBERS)
         table.add_row(str(row["width"]), str(row["hidden_layers"]), *numbers, _definite(row), f"{row['seconds']:.1f}")
     console.print(table)
+    seeds = max((len(row["seeds"]) for row in summary["networks"]), default=1)
+    if seeds > 1:
+        say(console, f"medians over {seeds} seeds, column by column")
     if not all(np.isfinite(row["condition_number"]) for row in summary["networks"]):
         console.print(
             "– stands for no condition number: not every eigenvalue is positive, as far as float64 can tell",

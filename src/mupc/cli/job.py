@@ -178,7 +178,7 @@ def check_training(config: TrainConfig, network: Network, solver: AbstractSolver
         network, dataset, solver, config.epochs, config.batch_size, config.method, unsupervised=False,
         augment=config.augment,
     )  # fmt: skip
-    check(config.optimiser, config.weight_lr, config.schedule)
+    check(config.optimiser, config.chosen_weight_lr, config.schedule)
 
 
 def training_options(config: TrainConfig, dataset: Dataset) -> dict[str, Any]:
@@ -235,7 +235,7 @@ def _run(
                 network,
                 dataset,
                 solver,
-                weight_lr=config.weight_lr,
+                weight_lr=config.chosen_weight_lr,
                 seed=config.seed,
                 energy=energy,
                 **training_options(config, dataset),

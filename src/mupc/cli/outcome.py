@@ -11,6 +11,8 @@ from .config import ACTIVITY_LR, TrainConfig
 from .display import Display, clock, percent
 from .reach import sentence
 
+FALLEN = 0.02
+"""How much accuracy a run may lose after its best evaluation before it is told."""
 Record = dict[str, Any]
 Summary = dict[str, Any]
 
@@ -93,7 +95,9 @@ def conclude(config: TrainConfig, summary: Summary, display: Display) -> None:
     if not (summary["interrupted"] or summary["diverged"]):
         quality = f"test loss {summary['test_loss']:.4f}"
         if summary["test_accuracy"] is not None:
-            quality = f"test accuracy {percent(summary['test_accuracy'])}"
+            best = summary["best_test_accuracy"]
+            fallen = f", {percent(best)} at its best," if best > summary["test_accuracy"] + FALLEN else ""
+            quality = f"test accuracy {percent(summary['test_accuracy'])}{fallen}"
         pace = f"{1e3 * summary['seconds_per_step']:.3g} ms per step"
         display.say(f"{quality} after {summary['steps']} steps in {clock(summary['seconds'])} ({pace})")
         display.say(sentence(config, summary["credit_reach"]))

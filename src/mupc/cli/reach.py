@@ -62,7 +62,8 @@ def sentence(config: TrainConfig, reach: Record) -> str:
 
 def _cure(config: TrainConfig) -> str:
     if config.method == "pc" and config.solver != "error-space":
-        return "--solver error-space --output-precision 0.01"
+        rate = " --weight-lr 0.01" if config.weight_lr is not None and config.weight_lr > 0.01 else ""
+        return f"--solver error-space --output-precision 0.01{rate}"
     if config.parameterisation != "mupc":
         return "--parameterisation mupc"
     return "--optimiser adam" if LIMITS[config.optimiser].share else "--optimiser lion"

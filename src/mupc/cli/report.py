@@ -42,10 +42,9 @@ def report(
     """
     if not results.is_dir():
         raise ValueError(f"{results} is not a folder: run `mupc reproduce SLUG` first.")
-    verdicts = library.write(results, markdown, html)
+    verdicts, summary = library.write(results, markdown, html)
     if json:
         print(json_module.dumps({"verdicts": verdicts, "markdown": str(markdown), "html": str(html)}))
     elif not quiet:
-        numbers = ", ".join(f"{number} {verdict}" for verdict, number in verdicts.items())
-        print(f"{numbers} at the paper preset: {markdown} and {html}")
+        print(f"At the paper preset, {summary}\n{markdown} and {html}")
     return 0

@@ -13,6 +13,7 @@ from .. import _check, experiments
 from .._interruption import Interruption
 from ..data import DataError
 from ..experiments.__main__ import WORK, describe
+from .config import hint
 
 Flag = tyro.conf.FlagCreatePairsOff[bool]
 RESULTS = Path("results")
@@ -36,7 +37,7 @@ def run(argv: list[str]) -> int:
 
 
 def reproduce(
-    slugs: Annotated[tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="SLUG")] = (),
+    slugs: Annotated[tuple[str, ...], tyro.conf.Positional, hint("(see --list)", "SLUG [SLUG ...]")] = (),
     /,
     list: Flag = False,
     preset: Literal["quick", "paper"] = "quick",
@@ -44,11 +45,11 @@ def reproduce(
     merge: Flag = False,
     out: Annotated[Path, tyro.conf.arg(metavar="DIR")] = RESULTS,
     work: Annotated[Path, tyro.conf.arg(metavar="DIR")] = WORK,
-    data_dir: Annotated[str | None, tyro.conf.arg(metavar="DIR")] = None,
+    data_dir: Annotated[str | None, hint("(default: the system's, then the cache)", "DIR")] = None,
     shard: Annotated[str, tyro.conf.arg(metavar="I/N")] = "1/1",
-    seconds_limit: Annotated[float | None, tyro.conf.arg(metavar="S", help_behavior_hint="(default: none)")] = None,
+    seconds_limit: Annotated[float | None, hint("(default: none)", "S")] = None,
     at_once: Annotated[int, tyro.conf.arg(metavar="N")] = 1,
-    precision: Literal["float32", "tf32", "bf16", "float64"] | None = None,
+    precision: Annotated[Literal["float32", "tf32", "bf16", "float64"] | None, hint("(default: the preset's)")] = None,
     json: Flag = False,
     quiet: Flag = False,
     debug: Flag = False,

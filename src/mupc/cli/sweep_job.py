@@ -30,7 +30,7 @@ from .config import TrainConfig, as_dict, from_dict, in_flags
 from .job import build, check_training, load_data, make_energy, number_format, training_options
 from .run_folder import RunFolder
 from .sweep import SweepFlags, WorkFlags
-from .sweep_table import Board, draw, show, summarise
+from .sweep_table import Board, count_cells, draw, show, summarise
 
 Summary = dict[str, Any]
 Stop = Callable[[], bool]
@@ -41,6 +41,8 @@ NUMBERS = ("weight_lr", "seed", "output_precision", "activity_decay", "weight_de
 KEPT = ("train_loss", "test_loss", "test_accuracy", "validation_loss", "validation_accuracy", "energy")
 PRIVATE = ("data_dir",)
 """Settings that are a machine's own, and no part of a sweep."""
+SYNONYMS = {"depth": "'hidden_layers'", "beta": "'activity_lr'", "lr": "'weight_lr' or 'activity_lr'"}
+"""What others call settings."""
 
 
 def start(config: TrainConfig, flags: SweepFlags, console: Console, stop: Stop) -> Summary:
@@ -123,6 +125,8 @@ def _plan(config: TrainConfig, flags: SweepFlags) -> Plan:
 
 
 def _typed(name: str, value: Any) -> Any:
+    if name in SYNONYMS:
+        raise ValueError(f"--grid has an unknown key {name!r}: did you mean {SYNONYMS[name]}?")
     return getattr(from_dict({name: value}, "--grid"), name)
 
 
@@ -185,7 +189,7 @@ class Executor:
         with number_format(shared.precision), warnings.catch_warnings():
             warnings.simplefilter("ignore", RuntimeWarning)  # of divergence, which is a result here
             check_room(lambda: build(shared, dataset)[0])
-            runs = [Run(*build(c, dataset), c.weight_lr, c.seed, make_energy(c)) for c in configs]
+            runs = [Run(*build(c, dataset), c.chosen_weight_lr, c.seed, make_energy(c)) for c in configs]
             checkpoints = None if folder is None else Scratch(folder)
             options = training_options(shared, dataset)
             results = fit_many(runs, dataset, **options, checkpoints=checkpoints, stop=self.stop)
@@ -259,7 +263,7 @@ def _message(summary: Summary, again: str) -> str:
         return f"interrupted; {kept}. Go on with: {again}"
     if counts["failed"]:
         first = next(cell for cell in summary["cells"] if cell["state"] == "failed")
-        count = f"{counts['failed']} of {counts['cells']} cells failed, the first: {first['error'].rstrip('.')}"
+        count = f"{counts['failed']} of {count_cells(counts['cells'])} failed, the first: {first['error'].rstrip('.')}"
         return f"{count}. Try again with: {again} --retry-failed"
     return ""
 

@@ -11,6 +11,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn
 from rich.table import Column, Table
 
 from ..plots import sweep as plots
+from ..sweep._cells import AT_EDGE, at_edge
 from ..sweep._plan import Plan
 from ..sweep._space import Settings
 from ..sweep._study import Sweep
@@ -91,6 +92,11 @@ def _written(value: Any) -> str:
     return f"{value:.4g}" if isinstance(value, float) else str(value)
 
 
+def count_cells(count: int) -> str:
+    """So many cells, in words."""
+    return "1 cell" if count == 1 else f"{count} cells"
+
+
 def objective(plan: Plan) -> str:
     """What is minimised, in words."""
     return "validation loss" if plan.objective == "validation_loss" else "training loss"
@@ -112,7 +118,7 @@ def show(plan: Plan, summary: Summary, console: Console) -> None:
     console.print(table)
     seeds = max((row["cells"] for row in summary["rows"]), default=1)
     counts = summary["counts"]
-    parts = [f"{counts['complete']} of {counts['cells']} cells"]
+    parts = [f"{counts['complete']} of {count_cells(counts['cells'])}"]
     parts += [f"{counts[name]} {name}" for name in ("diverged", "failed") if counts[name]]
     parts += [f"means over {seeds} seeds"] if seeds > 1 else []
     parts += [f"best {ROWS} of {len(summary['rows'])} rows shown"] if len(summary["rows"]) > ROWS else []
@@ -121,6 +127,9 @@ def show(plan: Plan, summary: Summary, console: Console) -> None:
         say(
             console, f"lowest {objective(plan)} {summary['best']['value']:.5g}: {describe(summary['best']['settings'])}"
         )
+        rates = [axis for axis in plan.axes if axis.name in RATES and axis.numeric]
+        if any(at_edge(summary["best"]["settings"][axis.name], axis.span) for axis in rates):
+            say(console, AT_EDGE)
     if summary["out"] is not None:
         hint = f"; train it with: mupc train --config {summary['out']}/best.json" if summary["best"] else ""
         say(console, f"sweep folder {summary['out']}{hint}")
@@ -160,7 +169,9 @@ class Board:
 
     def __enter__(self) -> "Board":
         varied = ", ".join(axis.name for axis in self.sweep.plan.axes)
-        say(self.console, f"{self.sweep.plan.size} cells over {varied}; lowest {objective(self.sweep.plan)} wins")
+        say(
+            self.console, f"{count_cells(self.sweep.plan.size)} over {varied}; lowest {objective(self.sweep.plan)} wins"
+        )
         if self.bar:
             self.bar.start()
         return self
@@ -186,4 +197,4 @@ class Board:
         if self.bar is not None and self.task is not None:
             self.bar.update(self.task, completed=done, description=" · ".join(parts))
         else:
-            say(self.console, ", ".join((f"{done}/{size} cells", *parts)))
+            say(self.console, ", ".join((f"{done}/{count_cells(size)}", *parts)))

@@ -11,6 +11,7 @@ from .config import FormFlags, Loss, Optimiser, Precision, Schedule, ScreenFlags
 
 WEIGHT_LRS = (0.5, 0.2, 0.1, 0.05, 0.02, 0.01)
 ACTIVITY_LRS = (0.8, 0.4, 0.2, 0.1, 0.05, 0.02)
+ETAS = "--etas"
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -45,9 +46,7 @@ class NetworkFlags(FormFlags, SizeFlags):
 class GridFlags:
     """Which rates to try, and whether to check them on the large network."""
 
-    weight_lrs: Annotated[tuple[float, ...], tyro.conf.arg(aliases=["--etas"], metavar="FLOAT [FLOAT ...]")] = (
-        WEIGHT_LRS
-    )
+    weight_lrs: Annotated[tuple[float, ...], tyro.conf.arg(aliases=[ETAS], metavar="FLOAT [FLOAT ...]")] = WEIGHT_LRS
     """Learning rates η of the weights."""
     activity_lrs: Annotated[tuple[float, ...], tyro.conf.arg(metavar="FLOAT [FLOAT ...]")] = ACTIVITY_LRS
     """Step sizes of inference, on the energy of one sample (the paper's β is 64 times this)."""
@@ -134,7 +133,9 @@ def run(argv: list[str]) -> int:
         for pattern, name in _NAMES.items():
             message = re.sub(pattern, name, message)
         flag = lambda match: match[0].replace("_", "-")  # noqa: E731
-        raise ValueError(in_flags(re.sub(r"--\w+", flag, message))) from error
+        message = in_flags(re.sub(r"--\w+", flag, message))
+        short = any(word.partition("=")[0] == ETAS for word in argv)  # the name that the user knows it by
+        raise ValueError(message.replace("--weight-lrs", ETAS) if short else message) from error
     if flags.output.json:
         print(dumps(summary, indent=2))
     if summary["interrupted"]:

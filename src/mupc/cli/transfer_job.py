@@ -19,7 +19,7 @@ from .._energy import Energy
 from ..data import Dataset
 from ..experiments._machine import device, versions
 from ..plots import transfer as plots
-from ..sweep._cells import Cell, Rates, Size, Transfer, Tuning
+from ..sweep._cells import AT_EDGE, Cell, Rates, Size, Transfer, Tuning
 from ..sweep.transfer import transfer as tune_and_train
 from .display import clock, percent, say
 from .job import network_options
@@ -137,7 +137,7 @@ class _Done(dict[tuple[Size, Rates], Cell]):
     def message(self) -> str:
         """What an interruption left."""
         counts = collections.Counter(size for size, _ in self)
-        there = ", ".join(f"{count} pairs of rates with {size}" for size, count in counts.items())
+        there = ", ".join(f"{_pairs(count)} with {size}" for size, count in counts.items())
         return f"interrupted; finished and kept: {there}. Go on with the same flags and --out {self.folder.path}"
 
 
@@ -240,7 +240,7 @@ def _results(cell: Cell) -> tuple[str, ...]:
 def _sentences(found: Transfer, summary: Summary) -> list[str]:
     lines = []
     if found.at_edge(found.chosen):
-        lines.append("the optimum lies at the edge of the grid: better rates may lie beyond it")
+        lines.append(AT_EDGE)
     if found.regret is not None:
         if math.isnan(found.regret):
             lines.append("regret: unknown, the large network diverged with every rate that was tried")
@@ -248,11 +248,13 @@ def _sentences(found: Transfer, summary: Summary) -> list[str]:
             bound = ", or more: its own best rates lie at the edge of the grid"
             loss = "the large network diverged" if math.isinf(found.regret) else f"{100 * found.regret:.3g} %"
             lines.append(f"regret: {loss}{bound if summary['regret_is_lower_bound'] else ''}")
-    runs = len(found.small.cells), len(found.large.cells)
-    share = 100 * (1 - found.saved)
-    estimate = found.large.seconds * runs[0] / runs[1]
+    times = (f"{clock(tuning.seconds)} for {_pairs(len(tuning.cells))}" for tuning in (found.small, found.large))
     lines.append(
-        f"saved: tuning took {share:.3g} % of the operations that it takes on the large network "
-        f"({clock(found.small.seconds)} here, about {clock(estimate)} there)"
+        f"saved: tuning took {100 * (1 - found.saved):.3g} % of the operations that it takes on the large network "
+        f"({' here, '.join(times)} there, compiling included)"
     )
     return [*lines, f"run folder {summary['out']}"]
+
+
+def _pairs(count: int) -> str:
+    return "1 pair of rates" if count == 1 else f"{count} pairs of rates"

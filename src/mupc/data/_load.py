@@ -33,12 +33,13 @@ class Available:
 
 @dataclass(frozen=True)
 class FileCheck:
-    """The verdict on one file of a data set; the message says what to do when it is not ok."""
+    """The verdict on one file of a data set; when it is not ok, the message says why and the cure what to do."""
 
     file: str
     ok: bool
     message: str
     present: bool = True
+    cure: str = ""
 
 
 def load(
@@ -103,7 +104,7 @@ def check(name: PathLike, data_dir: PathLike | None = None) -> list[FileCheck]:
     return [
         _check_file(entry, file, path)
         if path
-        else FileCheck(file.names[0], False, f"{absent}: run `mupc data fetch {entry.name}`", present=False)
+        else FileCheck(file.names[0], False, absent, present=False, cure=f"run `mupc data fetch {entry.name}`")
         for file, path in zip(entry.files, best.files, strict=True)
     ]
 
@@ -162,9 +163,10 @@ def _check_file(entry: Entry, file: File, path: Path) -> FileCheck:
     try:
         content = read(path, file.size)
     except Damaged as error:
-        return FileCheck(path.name, False, f"{error}; {_replace(entry)}")
+        return FileCheck(path.name, False, str(error), cure=_replace(entry))
     if content.sha256 != file.sha256:
-        return FileCheck(path.name, False, _mismatch(entry, file, content))
+        cure = f"{_replace(entry)}, or use it as it is with `mupc train --no-verify-data`"
+        return FileCheck(path.name, False, _checksums(file, content), cure=cure)
     return FileCheck(path.name, True, "matches the published checksum")
 
 
@@ -174,7 +176,10 @@ def _replace(entry: Entry) -> str:
 
 def _mismatch(entry: Entry, file: File, content: Contents) -> str:
     return (
-        f"{content.path} does not match the published checksum of {entry.name} "
-        f"(sha256 {content.sha256[:12]}…, expected {file.sha256[:12]}…); {_replace(entry)}, "
-        "or pass --no-verify-data to use it as it is"
+        f"{content.path} does not match the published checksum of {entry.name} ({_checksums(file, content)}); "
+        f"{_replace(entry)}, or pass --no-verify-data to use it as it is"
     )
+
+
+def _checksums(file: File, content: Contents) -> str:
+    return f"sha256 {content.sha256[:12]}…, expected {file.sha256[:12]}…"

@@ -26,8 +26,9 @@ QUICK = "Quick checks, which are not reproductions"
 QUICK_TEXT = "Small networks on built-in data, with rates and thresholds of their own. They test the machinery."
 
 
-def write(results: Path, markdown: Path, page: Path | None) -> dict[str, int]:
-    """Writes the Markdown and, unless None, a self-contained HTML page; returns how many claims have each verdict."""
+def write(results: Path, markdown: Path, page: Path | None) -> tuple[dict[str, int], str]:
+    """Writes the Markdown and, unless None, a self-contained HTML page; returns how many claims have each verdict, and
+    a sentence about that."""
     found = read_all(results)
     paper = [result for result in found if result["preset"] == "paper" and result["slug"] not in BEYOND]
     further = [result for result in found if result["preset"] == "paper" and result["slug"] in BEYOND]
@@ -35,7 +36,7 @@ def write(results: Path, markdown: Path, page: Path | None) -> dict[str, int]:
     write_text(markdown, _markdown(paper, further, quick, _relative(results, markdown.parent)))
     if page is not None:
         write_text(page, _html(paper, further, quick, results))
-    return count(paper)
+    return count(paper), _summary(paper)
 
 
 def count(paper: Iterable[Row]) -> dict[str, int]:
@@ -58,7 +59,8 @@ def _not_run(slug: str) -> str:
 
 def _summary(paper: list[Row]) -> str:
     numbers = ", ".join(f"{number} {verdict}" for verdict, number in count(paper).items())
-    return f"{len(paper)} of {len(CATALOGUE)} figures have results; of their claims {numbers}."
+    figures = f"{len(paper)} of {len(CATALOGUE)} figures have results, {len(missing(paper))} were not run"
+    return f"{figures}; of the claims of those with results: {numbers}."
 
 
 def _facts(result: Row) -> list[str]:

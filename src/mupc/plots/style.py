@@ -117,18 +117,18 @@ def label_preset(figure: Any, preset: str) -> None:
         figure.supxlabel(f"{preset} preset: not a reproduction", fontsize=8, color="#666666")
 
 
-def log_ticks(axes: Any) -> None:
-    """A logarithmic y axis, if there is anything on it; over less than three decades with plain numbers at 1, 2 and 5.
+def log_ticks(axes: Any, which: str = "y", decades: int = 3) -> None:
+    """A logarithmic axis, if there is anything on it; over less than so many decades with plain numbers at 1, 2 and 5.
     Call it after plotting."""
     if axes.dataLim.y0 > axes.dataLim.y1:  # nothing plotted
         return
     from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
-    axes.set_yscale("log")
-    low, high = axes.get_ylim()
-    if high > 1e3 * low:
+    axis = getattr(axes, f"{which}axis")
+    getattr(axes, f"set_{which}scale")("log")
+    low, high = axis.get_view_interval()
+    if high > 10**decades * low:
         return
-    axis = axes.yaxis
     axis.set_major_locator(LogLocator(subs=(1, 2, 5)))
     axis.set_minor_locator(NullLocator())
     axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))

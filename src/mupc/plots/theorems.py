@@ -52,7 +52,7 @@ def draw(record: Record, path: Path) -> None:
             free.legend(fontsize=8)
         for panel, name in ((convex, "scale"), (limit, "aspect")):
             if any(name in row for row in data):
-                panel.set_xscale("log")
+                style.log_ticks(panel, "x", decades=2)
         for panel in (limit, free):
             style.log_ticks(panel)
         style.label_preset(figure, record["preset"])

@@ -7,6 +7,8 @@ from typing import Any
 from . import style
 
 Cell = Mapping[str, Any]
+LEAST = (5.0, 4.2)
+"""Inches of a panel, below which its title and labels would not fit."""
 
 
 def plot(panels: Sequence[Mapping[str, Any]], path: str | Path) -> None:
@@ -32,8 +34,8 @@ def plot(panels: Sequence[Mapping[str, Any]], path: str | Path) -> None:
 
     every = [cell for panel in panels for cell in panel["cells"]]
     columns, rows = (sorted({cell[name] for cell in every}) for name in ("weight_lr", "activity_lr"))
-    width = len(panels) * (1.6 + 0.6 * len(columns))
-    with style.figure(1, len(panels), width=max(5.0, width), height=1.9 + 0.45 * len(rows)) as (figure, axes):
+    width, height = max(LEAST[0], 1.6 + 0.6 * len(columns)), max(LEAST[1], 1.9 + 0.45 * len(rows))
+    with style.figure(1, len(panels), width=len(panels) * width, height=height) as (figure, axes):
         for axis, panel in zip(np.atleast_1d(axes), panels, strict=True):
             losses = np.full((len(rows), len(columns)), np.nan)
             for cell in panel["cells"]:

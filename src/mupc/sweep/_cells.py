@@ -2,9 +2,16 @@
 
 import dataclasses
 import math
+from collections.abc import Collection
 from typing import NamedTuple
 
 Rates = tuple[float, float]
+AT_EDGE = "the optimum lies at the edge of the grid: better rates may lie beyond it"
+
+
+def at_edge(rate: int | float, rates: Collection[int | float]) -> bool:
+    """Whether a rate is the lowest or the highest of several."""
+    return min(rates) < max(rates) and rate in (min(rates), max(rates))
 
 
 class Size(NamedTuple):
@@ -85,8 +92,8 @@ class Transfer:
         return self.used.train_loss / self.own.train_loss - 1 if math.isfinite(self.own.train_loss) else math.nan
 
     def at_edge(self, cell: Cell) -> bool:
-        axes = [sorted({other.rates[place] for other in self.small.cells}) for place in (0, 1)]
-        return any(len(axis) > 1 and rate in (axis[0], axis[-1]) for rate, axis in zip(cell.rates, axes, strict=True))
+        axes = zip(*(other.rates for other in self.small.cells), strict=True)
+        return any(at_edge(rate, axis) for rate, axis in zip(cell.rates, axes, strict=True))
 
     @property
     def saved(self) -> float:
