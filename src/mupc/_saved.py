@@ -125,7 +125,7 @@ def _describe(network: Network) -> dict[str, Any]:
     if ACTIVATIONS.get(name) != network.activation:
         raise ValueError(
             f"activation {name!r} is a function of your own, which a file cannot hold: use one of "
-            f"{', '.join(ACTIVATIONS)}, or save the arrays yourself (jax.tree.leaves(network))."
+            f"{', '.join(ACTIVATIONS)}, or use equinox.tree_serialise_leaves."
         )
     special = {
         "activation": name,

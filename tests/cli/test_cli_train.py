@@ -123,6 +123,15 @@ def test_the_flag_that_makes_layers_learn(changes, cure):
     assert reach.sentence(config, few | {"learning_layers": 3}).endswith("regime: shallow")
 
 
+def test_flags_without_effect_on_backpropagation(train):
+    run = train("--method", "bp", "--solver", "error-space", "--activity-lr", "0.3")
+    notes = [line for line in run.out.splitlines() if line.startswith("note: ")]
+    assert notes == [
+        f"note: {flag} has no effect with --method bp" for flag in ("--solver error-space", "--activity-lr 0.3")
+    ]
+    assert "note: " not in train("--method", "bp", "--out", run.folder.with_name("other")).out
+
+
 def test_the_weight_rate_depends_on_the_method():
     settings = ({}, {"method": "bp"}, {"solver": "error-space"}, {"method": "bp", "weight_lr": 0.3})
     assert [TrainConfig(**each).chosen_weight_lr for each in settings] == [0.1, 0.01, 0.01, 0.3]

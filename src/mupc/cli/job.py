@@ -30,7 +30,7 @@ from .display import Display
 from .outcome import conclude, draw, how_to_go_on, outcome
 from .reach import ReachMeter, summarise
 from .run_folder import RunFolder, strict
-from .solvers import make_solver
+from .solvers import make_solver, without_effect
 from .train_flags import SafetyFlags, recorded
 
 Record = dict[str, Any]
@@ -61,6 +61,8 @@ def train(
     with number_format(config.precision):
         network, solver = build(config, dataset)
         display = Display(console, _title(config, network, dataset), output.quiet or output.json)
+        for flag in without_effect(config):
+            display.say(f"note: {flag} has no effect with --method bp")
         new = safety.resume is None
         name = f"{Path(config.data).stem}-{config.method}"
         folder = RunFolder(output.out if new else safety.resume, name, resumes=None if new else "config.json")

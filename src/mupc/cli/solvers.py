@@ -19,15 +19,26 @@ class Choice(NamedTuple):
 def make_solver(config: TrainConfig) -> AbstractSolver:
     """The solver that a configuration asks for; flags that it would not listen to are refused."""
     choice = SOLVERS[config.solver]
-    for name in dict.fromkeys(flag for other in SOLVERS.values() for flag in other.flags):
-        value, default = getattr(config, name), getattr(InferenceFlags, name)
-        if name not in choice.flags and value != default:
+    for name, flag in _given(config).items():
+        if name not in choice.flags:
             users = " or ".join(solver for solver, other in SOLVERS.items() if name in other.flags)
-            flag = f"--{name.replace('_', '-')}"
             raise ValueError(
-                f"{flag} {value} has no effect with --solver {config.solver}: leave it out, or use --solver {users}."
+                f"{flag} has no effect with --solver {config.solver}: leave it out, or use --solver {users}."
             )
     return choice.make(config)
+
+
+def without_effect(config: TrainConfig) -> list[str]:
+    """The flags about inference that were given to a method that has none."""
+    solver = [] if config.solver == InferenceFlags.solver else [f"--solver {config.solver}"]
+    return [*solver, *_given(config).values()] if config.method == "bp" else []
+
+
+def _given(config: TrainConfig) -> dict[str, str]:
+    """The flags of solvers that differ from their defaults, as they are written."""
+    names = dict.fromkeys(flag for choice in SOLVERS.values() for flag in choice.flags)
+    given = {name: getattr(config, name) for name in names if getattr(config, name) != getattr(InferenceFlags, name)}
+    return {name: f"--{name.replace('_', '-')} {value}" for name, value in given.items()}
 
 
 def _gradient_descent(config: TrainConfig) -> AbstractSolver:
