@@ -14,7 +14,7 @@ from ._network import Network, as_inputs, check_network
 from ._precision import Precision
 from ._problem import problem
 from ._solution import Solution
-from ._solver import AbstractSolver, solve, traced
+from ._solver import AbstractSolver, check_solver, solve, traced
 from ._types import Activities, Inputs, Outputs, PRNGKeyArray
 
 
@@ -60,8 +60,7 @@ def infer(
     ```
     """
     check_network(network)
-    if not isinstance(solver, AbstractSolver):
-        raise TypeError(f"solver must be a solver such as mupc.GradientDescent(lr=0.01, steps=8), got {solver!r}.")
+    check_solver(solver)
     energy = Energy() if energy is None else energy
     policy = _precision.resolve(precision, network)
     free = x is None

@@ -10,7 +10,7 @@ from . import _check, _optimiser, _precision
 from ._energy import Energy
 from ._network import Network
 from ._optimiser import Optimiser
-from ._solver import AbstractSolver, traced
+from ._solver import check_solver, traced
 from ._step import Format, Job
 from ._types import Real
 from .data import Dataset
@@ -103,11 +103,8 @@ def validate(
         raise ValueError(_check.unknown("method", method, METHODS))
     if method == "pc" and solver is None:
         raise ValueError('method "pc" needs a solver, such as mupc.GradientDescent(lr=0.01, steps=128).')
-    if method == "pc" and not isinstance(solver, AbstractSolver):
-        raise TypeError(
-            f"solver must be a solver such as mupc.GradientDescent(lr=0.01, steps=128), got {solver!r}. "
-            'For backpropagation leave it out, and give method="bp".'
-        )
+    if method == "pc":
+        check_solver(solver, ' For backpropagation leave it out, and give method="bp".')
     if method == "bp" and (solver is not None or unsupervised):
         what = "unsupervised training" if unsupervised else "a solver"
         raise ValueError(f'{what} needs inference, which method "bp" has not. Leave it out, or use method "pc".')

@@ -1,6 +1,7 @@
 """Inference solvers: one file each, all `AbstractSolver`."""
 
 from ._base import AbstractSolver as AbstractSolver
+from ._base import check_solver as check_solver
 from ._base import traced as traced
 from ._error_space import ErrorSpace as ErrorSpace
 from ._exact_linear import ExactLinear as ExactLinear

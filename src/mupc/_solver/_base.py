@@ -87,6 +87,14 @@ class AbstractSolver(eqx.Module, Generic[State]):
         return self
 
 
+def check_solver(solver: Any, cure: str = "") -> None:
+    """What inference is done with."""
+    if not isinstance(solver, AbstractSolver):
+        raise TypeError(
+            f"solver must be a solver such as mupc.GradientDescent(lr=0.01, steps=8), got {solver!r}.{cure}"
+        )
+
+
 def check_limits(steps: int, tol: Real | None) -> None:
     """What every solver asks of its step limit and tolerance."""
     _check.integer("steps", steps, 0)

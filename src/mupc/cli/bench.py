@@ -7,7 +7,7 @@ from typing import Annotated
 import tyro
 
 from ..bench import PRECISIONS, PRESETS, WORKLOADS, Options
-from .config import Activation, ScreenFlags, hint
+from .config import Activation, DataDir, ScreenFlags, hint
 
 Numbers = Annotated[tuple[int, ...] | None, hint("(default: the preset's)", "INT [INT ...]")]
 
@@ -38,7 +38,7 @@ class BenchFlags(ScreenFlags, Options):
     """Nonlinearity."""
     data: Annotated[str | None, hint("(default: random numbers of MNIST's shape)")] = None
     """Data set of epoch and grid."""
-    data_dir: Annotated[str | None, hint("(default: the system's, then the cache)", "DIR")] = None
+    data_dir: DataDir = None
     """Folder with the files of the data set."""
     samples: Annotated[int | None, hint("(default: epoch 60,000, grid 6,400)")] = None
     """Random training samples of epoch and grid."""

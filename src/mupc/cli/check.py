@@ -7,7 +7,7 @@ from typing import Annotated
 
 import tyro
 
-from .config import NUMBER_OR_AUTO, FormFlags, ScreenFlags, Solver, hint, in_flags
+from .config import NUMBER_OR_AUTO, DataDir, FormFlags, ScreenFlags, Solver, hint, in_flags
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -36,7 +36,7 @@ class LearnFlags:
 
     data: Annotated[str | None, hint("(default: digits)")] = None
     """A data set, of which the first 64 training samples are used, or the path of a .npz file."""
-    data_dir: Annotated[str | None, hint("(default: the system's, then the cache)", "DIR")] = None
+    data_dir: DataDir = None
     """Folder with the files of the data set."""
     solver: Annotated[Solver | None, hint("(default: gd)")] = None
     """Gradient descent, Adam, Gauss–Newton (reaches every layer), exact (linear networks) or the gradient flow."""

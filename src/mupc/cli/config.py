@@ -25,7 +25,9 @@ Solver = Literal["gd", "adam", "error-space", "exact-linear", "ode"]
 ACTIVITY_LR = {"gd": 0.05, "adam": 0.01}
 """By solver. Weights grow in training, and with them the curvature of the energy: larger rates of gd learn a little
 faster in the first epochs on digits, but 0.4 collapses after seven, 0.2 within one of MNIST at 32 layers, and 0.1 loses
-two points at 64."""
+almost two points at 64."""
+WEIGHT_LR, WEIGHT_LR_ALL = 0.1, 0.01
+"""Of predictive coding, and of methods whose gradients reach all layers: less is enough then."""
 
 
 def hint(text: str, metavar: str | None = None) -> Any:
@@ -41,6 +43,7 @@ def _number_or_word(words: list[str]) -> float | str:
         return words[0]
 
 
+DataDir = Annotated[str | None, hint("(default: the system's, then the cache)", "DIR")]
 NUMBER_OR_AUTO = tyro.constructors.PrimitiveConstructorSpec(
     nargs=1,
     metavar="FLOAT|auto",
@@ -56,7 +59,7 @@ class SourceFlags:
 
     data: str = "digits"
     """A data set (digits, mnist, fashion-mnist, cifar10), or the path of a .npz file."""
-    data_dir: Annotated[str | None, hint("(default: the system's, then the cache)", "DIR")] = None
+    data_dir: DataDir = None
     """Folder with the files of the data set."""
     verify_data: bool = True
     """Refuse files that differ from the published ones."""
@@ -111,7 +114,9 @@ class InferenceFlags:
     """Predictive coding, or backpropagation as a baseline on the same network."""
     solver: Solver = "gd"
     """Gradient descent, Adam, Gauss–Newton (reaches every layer), exact (linear networks) or the gradient flow."""
-    activity_lr: Annotated[float | str | None, NUMBER_OR_AUTO, hint("(default: gd 0.05, adam 0.01)")] = None
+    activity_lr: Annotated[
+        float | str | None, NUMBER_OR_AUTO, hint(f"(default: gd {ACTIVITY_LR['gd']:g}, adam {ACTIVITY_LR['adam']:g})")
+    ] = None
     """Step size, acting on the energy of one sample (the paper's β is 64 times this); auto: gd chooses it itself."""
     momentum: float = 0.0
     """Momentum of gd."""
@@ -141,7 +146,7 @@ class LearningFlags:
     """Passes through the training data; may be a fraction."""
     batch_size: int = 64
     """Samples per step."""
-    weight_lr: Annotated[float | None, hint("(default: 0.1; bp and error-space 0.01)")] = None
+    weight_lr: Annotated[float | None, hint(f"(default: {WEIGHT_LR:g}; bp and error-space {WEIGHT_LR_ALL:g})")] = None
     """Learning rate of the weights. It carries over between widths and depths with μPC; others need less."""
     optimiser: Optimiser = "adam"
     """Weight optimiser."""
@@ -165,10 +170,10 @@ class TrainConfig(LearningFlags, InferenceFlags, NetworkFlags, DataFlags):
 
     @property
     def chosen_weight_lr(self) -> float:
-        """The learning rate of the weights. Where gradients reach every layer, less is enough."""
+        """The learning rate of the weights."""
         if self.weight_lr is not None:
             return self.weight_lr
-        return 0.01 if self.method == "bp" or self.solver == "error-space" else 0.1
+        return WEIGHT_LR_ALL if self.method == "bp" or self.solver == "error-space" else WEIGHT_LR
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -195,6 +200,8 @@ class OutputFlags(ScreenFlags):
     """Write TensorBoard events into the run folder."""
 
 
+SYNONYMS = {"depth": ("hidden_layers",), "beta": ("activity_lr",), "lr": ("weight_lr", "activity_lr")}
+"""What others call settings."""
 _GROUPS = {"data": DataFlags, "network": NetworkFlags, "inference": InferenceFlags, "learning": LearningFlags}
 
 
@@ -255,8 +262,9 @@ def from_dict(values: Mapping[str, Any], where: str = "the configuration") -> Tr
     kinds = typing.get_type_hints(TrainConfig)
     for key, value in values.items():
         if key not in kinds:
-            near = difflib.get_close_matches(key, kinds, n=1)
-            hint = f"did you mean {near[0]!r}?" if near else "`mupc train --help` lists them all."
+            near = SYNONYMS.get(key) or difflib.get_close_matches(key, kinds, n=1)
+            meant = " or ".join(map(repr, near))
+            hint = f"did you mean {meant}?" if near else "`mupc train --help` lists them all."
             raise ValueError(f"{where} has an unknown key {key!r}: {hint}")
         if not _fits(value, kinds[key]):
             raise ValueError(f"{where} has {key} = {value!r}: it must be {_describe(kinds[key])}.")

@@ -7,8 +7,8 @@ from typing import Annotated, Any
 import tyro
 
 from .. import data as library
+from .config import DataDir, hint
 
-DataDir = Annotated[str | None, tyro.conf.arg(metavar="DIR", help_behavior_hint="(default: the system's, the cache)")]
 NAMES = "NAME [NAME ...]"
 Flag = tyro.conf.FlagCreatePairsOff[bool]
 
@@ -52,7 +52,7 @@ def _list(data_dir: DataDir = None, json: Flag = False, debug: Flag = False) -> 
 
 
 def _fetch(
-    names: Annotated[tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar=NAMES, help_behavior_hint="")],
+    names: Annotated[tuple[str, ...], tyro.conf.Positional, hint("", NAMES)],
     /,
     data_dir: DataDir = None,
     quiet: Flag = False,

@@ -11,7 +11,7 @@ from .._network import Network
 from .._solver import AbstractSolver
 from ..data import Dataset
 from ..diagnostics import LIMITS, CreditReach, credit_reach
-from .config import TrainConfig
+from .config import WEIGHT_LR_ALL, TrainConfig
 
 Record = dict[str, Any]
 
@@ -62,7 +62,8 @@ def sentence(config: TrainConfig, reach: Record) -> str:
 
 def _cure(config: TrainConfig) -> str:
     if config.method == "pc" and config.solver != "error-space":
-        rate = " --weight-lr 0.01" if config.weight_lr is not None and config.weight_lr > 0.01 else ""
+        less = config.weight_lr is not None and config.weight_lr > WEIGHT_LR_ALL
+        rate = f" --weight-lr {WEIGHT_LR_ALL:g}" if less else ""
         return f"--solver error-space --output-precision 0.01{rate}"
     if config.parameterisation != "mupc":
         return "--parameterisation mupc"

@@ -13,7 +13,7 @@ from .. import _check, experiments
 from .._interruption import Interruption
 from ..data import DataError
 from ..experiments.__main__ import WORK, describe
-from .config import hint
+from .config import DataDir, hint
 
 Flag = tyro.conf.FlagCreatePairsOff[bool]
 RESULTS = Path("results")
@@ -45,7 +45,7 @@ def reproduce(
     merge: Flag = False,
     out: Annotated[Path, tyro.conf.arg(metavar="DIR")] = RESULTS,
     work: Annotated[Path, tyro.conf.arg(metavar="DIR")] = WORK,
-    data_dir: Annotated[str | None, hint("(default: the system's, then the cache)", "DIR")] = None,
+    data_dir: DataDir = None,
     shard: Annotated[str, tyro.conf.arg(metavar="I/N")] = "1/1",
     seconds_limit: Annotated[float | None, hint("(default: none)", "S")] = None,
     at_once: Annotated[int, tyro.conf.arg(metavar="N")] = 1,

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 import tyro
 
 from .._interruption import Interruption
-from .config import DataFlags, InferenceFlags, LearningFlags, NetworkFlags, ScreenFlags, hint, parse_with
+from .config import DataDir, DataFlags, InferenceFlags, LearningFlags, NetworkFlags, ScreenFlags, hint, parse_with
 
 DESCRIPTION = (
     "Train over a grid of settings, or let a sampler choose them. Any flag below can vary: "
@@ -91,7 +91,7 @@ class WorkFlags(ScreenFlags):
     """Name of the sweep in its database."""
     group: Group = None
     """The most cells to take at once."""
-    data_dir: Annotated[str | None, hint("(default: the system's, then the cache)", "DIR")] = None
+    data_dir: DataDir = None
     """Folder with the files of the data set on this machine."""
     retry_failed: RetryFailed = False
     """Train cells that failed with an error once more; finished ones stay as they are."""

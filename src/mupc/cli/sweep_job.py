@@ -41,8 +41,6 @@ NUMBERS = ("weight_lr", "seed", "output_precision", "activity_decay", "weight_de
 KEPT = ("train_loss", "test_loss", "test_accuracy", "validation_loss", "validation_accuracy", "energy")
 PRIVATE = ("data_dir",)
 """Settings that are a machine's own, and no part of a sweep."""
-SYNONYMS = {"depth": "'hidden_layers'", "beta": "'activity_lr'", "lr": "'weight_lr' or 'activity_lr'"}
-"""What others call settings."""
 
 
 def start(config: TrainConfig, flags: SweepFlags, console: Console, stop: Stop) -> Summary:
@@ -125,8 +123,6 @@ def _plan(config: TrainConfig, flags: SweepFlags) -> Plan:
 
 
 def _typed(name: str, value: Any) -> Any:
-    if name in SYNONYMS:
-        raise ValueError(f"--grid has an unknown key {name!r}: did you mean {SYNONYMS[name]}?")
     return getattr(from_dict({name: value}, "--grid"), name)
 
 

@@ -100,10 +100,12 @@ def execute(
             left_out = {*finished, *failed, *busy, *itertools.chain(*running.values())}
             pending = [cell for cell in known if cell not in left_out and cell in shard]
             late = seconds_limit is not None and time.monotonic() - begin >= seconds_limit
-            group = [] if late or context.stop() or len(running) == at_once else _next(figure, pending, running)
-            if group:
+            while not (late or context.stop() or len(running) == at_once):
+                group = _next(figure, pending, running)
+                if not group:
+                    break
                 running[pool.submit(_compute, figure, group, store, context, resume, clock)] = group
-                continue
+                pending = [cell for cell in pending if cell not in group]
             if not running and pending and not late:  # stopped
                 raise KeyboardInterrupt
             if not running:
