@@ -7,6 +7,7 @@ Predictions are sums over cells of updates × time per update, with times that `
 
 from __future__ import annotations
 
+import json
 import math
 import sys
 from collections.abc import Iterable
@@ -26,8 +27,8 @@ DESCENT = {8: 0.25e-3, 16: 0.70e-3, 32: 1.46e-3, 64: 3.57e-3, 128: 7.1e-3}
 """Seconds of a weight update with T = H steps of gradient descent by H: N = 512, batch 64, bf16. Those at 8 and 128 are
 benchmarks, the others from the runs of fig1."""
 BACKPROP = {8: 0.15e-3, 128: 1.5e-3}
-ADAM_STEP = 60e-6
-"""A step of Adam inference, which has no kernel of its own: a guess of a dozen launches."""
+ADAM_STEP = 20e-6
+"""A step of Adam inference, which has no kernel of its own: three runs of 128 units side by side, 8 to 32 layers."""
 COMPILE, KAPPA, START = 10.0, 0.3, 1.0
 """Seconds to compile a shape, for one condition number (on the CPU), and for whatever else a run or group does."""
 DIVERGING = 32
@@ -98,7 +99,9 @@ runs that figures share are counted in each of them, and once in the sum. *Measu
 `results/`, on the device named. Figures without a prediction train nothing, or small networks in float64, and run on
 CPU cores. Most of fig5, `sp-train-cond-nums-gd-fashion` and `sp-train-cond-nums-skips-fashion` ran side by side on one
 GPU, and each run is charged its share. That was no quicker: small networks wait for large ones, and the latter two cost
-more than their twins on MNIST did alone. This page is made by
+more than their twins on MNIST did alone. Both Adam figures, `mupc-vs-pc-all-activations` and `orthog-init-mnist` were
+computed by four threads of one process, as with `--at-once 4`, and are charged in the same way: one thread compiles
+while another's networks train. This page is made by
 `python -m mupc.experiments.cost results docs/reproduction-cost.md`.
 
 A prediction is Σ updates × seconds per update + {kappa:g} s for each condition number + {start:g} s for each run, or
@@ -109,8 +112,8 @@ BP(H) + T·s(H), where s(H) is such that T = H gives what was measured (N = 512,
 - BP: {backprop}; both on straight lines of the logarithms in between.
 
 Narrower networks are counted as if they were of width 512, which is too high; those that train side by side (the seeds
-and the tuning runs of networks of at most 128 units) are counted once. A step of Adam inference is guessed at
-{adam:g} µs. An epoch of MNIST is 937 updates. Runs that diverge stop early, which is counted only in fig5 and its
+and the tuning runs of networks of at most 128 units) are counted once. A step of Adam inference took
+about {adam:g} µs. An epoch of MNIST is 937 updates. Runs that diverge stop early, which is counted only in fig5 and its
 twins, from {diverging} hidden layers and β = {wild:g} on.
 
 | figure | runs or cells | predicted (min) | measured (min) | measured on |
@@ -156,9 +159,9 @@ def table(results: list[Row]) -> str:
         device = f"{result['device']}{part}" if result else "not run"
         spent = _minutes(result["seconds"]) if result else "–"
         lines.append(f"| `{slug}` | {len(cells)} | {_minutes(predicted(cells))} | {spent} | {device} |")
-    gpu = sum(
-        result["seconds"] for result in best.values() if "gpu" in result["device"] and result["slug"] in CATALOGUE
-    )
+    on_gpu = [best[slug] for slug in CATALOGUE if slug in best and "gpu" in best[slug]["device"]]
+    once = {json.dumps(row): row.get("seconds") or 0.0 for result in on_gpu for row in result["data"]}
+    gpu = sum(once.values())
     total = f"| all, shared runs once | {len(everything)} | {_minutes(predicted(everything))} | {_minutes(gpu)} | GPU |"
     return _introduction() + "\n".join([*lines, total]) + "\n" + RUNNING
 
