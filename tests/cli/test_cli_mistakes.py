@@ -14,6 +14,8 @@ from mupc import cli
     ("argv", "help"),
     [
         (["--data", "mnits"], "did you mean 'mnist'?"),
+        (["--depth", "4"], "there is no --depth: did you mean --hidden-layers?"),
+        (["--lr=0.1"], "there is no --lr: did you mean --weight-lr or --activity-lr?"),
         (["--data", "absent.npz"], "there is no such file"),
         (["--width", "0"], "width must be at least 1"),
         (["--epochs", "-1"], "epochs must be greater than 0"),

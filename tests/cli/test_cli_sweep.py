@@ -223,6 +223,7 @@ def test_cells_that_cannot_be_computed_fail_alone_and_can_be_tried_again(untrain
         (["--grid", "depth=4,8"], "unknown key 'depth': did you mean 'hidden_layers'?"),
         (["--grid", "lr=0.1"], "did you mean 'weight_lr' or 'activity_lr'?"),
         (["--grid", "beta=log:1:9:3"], "did you mean 'activity_lr'?"),
+        (["--beta", "0.1"], "there is no --beta: did you mean --activity-lr?"),
         (["--grid", "width=wide"], "width = 'wide': it must be a whole number"),
         (["--grid", "solver=gd,gdd"], "it must be one of gd, adam, error-space"),
         (["--grid", "weight_lr="], "has no values"),

@@ -210,6 +210,10 @@ def parse_with(
 ) -> tuple[TrainConfig, Any]:
     """Flags, over those of `base` or `--config FILE`, over the defaults, for a class that has the groups of a training
     run; `others` are the defaults of the rest."""
+    for word in argv:
+        if (names := SYNONYMS.get(word.removeprefix("--").partition("=")[0])) and word.startswith("--"):
+            meant = " or ".join(f"--{name.replace('_', '-')}" for name in names)
+            raise ValueError(f"there is no {word.partition('=')[0]}: did you mean {meant}?")
     if base is None:
         path = given(argv, "--config")
         base = TrainConfig() if path is None else load(path)

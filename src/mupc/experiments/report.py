@@ -58,7 +58,8 @@ def _not_run(slug: str) -> str:
 
 
 def _summary(paper: list[Row]) -> str:
-    numbers = ", ".join(f"{number} {verdict}" for verdict, number in count(paper).items())
+    claims = count(paper)
+    numbers = f"{claims[HOLDS]} hold, {claims[FAILS]} fail, {claims[NOT_RUN]} were not run"
     figures = f"{len(paper)} of {len(CATALOGUE)} figures have results, {len(missing(paper))} were not run"
     return f"{figures}; of the claims of those with results: {numbers}."
 
