@@ -16,6 +16,9 @@ from mupc import cli
         (["--data", "mnits"], "did you mean 'mnist'?"),
         (["--depth", "4"], "there is no --depth: did you mean --hidden-layers?"),
         (["--lr=0.1"], "there is no --lr: did you mean --weight-lr or --activity-lr?"),
+        (["--wdith", "4"], "unrecognized options: --wdith, 4; did you mean --width? `mupc train --help` lists"),
+        (["--epochs", "x"], "error parsing --epochs: could not convert string to float: 'x'; `mupc train --help`"),
+        (["--solver", "gdd"], "invalid choice 'gdd' for argument '--solver'. Expected one of ('gd', 'adam', "),
         (["--data", "absent.npz"], "there is no such file"),
         (["--width", "0"], "width must be at least 1"),
         (["--epochs", "-1"], "epochs must be greater than 0"),
@@ -93,6 +96,30 @@ def test_unknown_command(mupc):
     assert "did you mean `mupc train`?" in run.err and len(run.err.splitlines()) == 1
     assert mupc("xyzzy").code == cli.USAGE_ERROR
     assert mupc().code == cli.USAGE_ERROR
+
+
+@pytest.mark.parametrize(
+    ("argv", "help"),
+    [
+        (["data"], "expected one of {list, fetch, check}"),
+        (["data", "lst"], "lst"),
+        (["export"], "FILE.safetensors"),
+        (["sweep", "--gird", "a"], "did you mean --grid?"),
+        (["sweep", "work", "--stduy", "a"], "--stduy"),
+        (["reproduce", "fig1", "--preset", "quik"], "Expected one of ('quick', 'paper')"),
+        (["report", "--makrdown", "a"], "did you mean --markdown?"),
+        (["hessian", "--wat"], "--wat"),
+        (["bench", "--wat"], "--wat"),
+        (["check", "--wat"], "--wat"),
+        (["transfer", "--wat"], "--wat"),
+        (["predict", "a", "b", "--wat"], "--wat"),
+    ],
+)
+def test_wrong_flags_of_every_command_end_in_one_line(mupc, argv, help):
+    run = mupc(*argv)
+    assert run.code == cli.USAGE_ERROR
+    assert help in run.err and len(run.err.splitlines()) == 1
+    assert run.err.startswith(f"mupc {argv[0]}: ") and "--help` lists what there is." in run.err
 
 
 def test_unexpected_errors_offer_debug(mupc, monkeypatch):

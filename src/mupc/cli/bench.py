@@ -8,6 +8,7 @@ import tyro
 
 from ..bench import PRECISIONS, PRESETS, WORKLOADS, Options
 from .config import Activation, DataDir, ScreenFlags, hint
+from .parse import parse
 
 Numbers = Annotated[tuple[int, ...] | None, hint("(default: the preset's)", "INT [INT ...]")]
 
@@ -66,13 +67,12 @@ DESCRIPTION = (
 
 def run(argv: list[str]) -> int:
     """Measures as the flags say and returns the exit code."""
-    flags = tyro.cli(
+    flags = parse(
         BenchFlags,
+        argv,
         prog="mupc bench",
         description=DESCRIPTION,
-        args=argv,
         default=BenchFlags(),
-        config=(tyro.conf.DisallowNone,),
     )
     from rich.console import Console
 

@@ -8,6 +8,7 @@ from typing import Annotated
 import tyro
 
 from .config import NUMBER_OR_AUTO, DataDir, FormFlags, ScreenFlags, Solver, hint, in_flags
+from .parse import parse
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -74,8 +75,9 @@ class CheckFlags:
 
 def run(argv: list[str]) -> int:
     """Checks as the flags say and returns the exit code."""
-    flags = tyro.cli(
+    flags = parse(
         CheckFlags,
+        argv,
         prog="mupc check",
         description=(
             "The coordinate check: do activities, errors and updates keep the sizes that they should have as networks "
@@ -83,9 +85,7 @@ def run(argv: list[str]) -> int:
             "their slopes and says what failures mean. Writes a run folder: config.json, metrics.jsonl, summary.json "
             "and figures."
         ),
-        args=argv,
         default=CheckFlags(compare=CompareFlags(), network=FormFlags(), learn=LearnFlags(), output=OutputFlags()),
-        config=(tyro.conf.DisallowNone,),
     )
     from rich.console import Console
 

@@ -12,6 +12,8 @@ from typing import Annotated, Any, Literal
 
 import tyro
 
+from .parse import parse
+
 # A test holds these against the tables of the library, which cannot be imported here without importing JAX.
 Activation = Literal["linear", "tanh", "relu", "leaky_relu", "hard_tanh", "gelu", "silu", "selu"]
 Parameterisation = Literal["mupc", "sp", "ntp", "orthogonal"]
@@ -219,13 +221,12 @@ def parse_with(
         base = TrainConfig() if path is None else load(path)
     values = dataclasses.asdict(base)
     groups: dict[str, Any] = {name: group(**_pick(values, group)) for name, group in _GROUPS.items()}
-    flags = tyro.cli(
+    flags = parse(
         flags_type,
+        argv,
         prog=prog,
         description=description,
-        args=argv,
         default=flags_type(**groups, **others),
-        config=(tyro.conf.DisallowNone,),
     )
     found = {key: value for name in _GROUPS for key, value in dataclasses.asdict(getattr(flags, name)).items()}
     return TrainConfig(**found), flags

@@ -8,6 +8,7 @@ import tyro
 
 from .. import data as library
 from .config import DataDir, hint
+from .parse import call_one
 
 NAMES = "NAME [NAME ...]"
 Flag = tyro.conf.FlagCreatePairsOff[bool]
@@ -15,12 +16,11 @@ Flag = tyro.conf.FlagCreatePairsOff[bool]
 
 def run(argv: list[str]) -> int:
     """Lists, fetches or checks data sets and returns the exit code."""
-    return tyro.extras.subcommand_cli_from_dict(
+    return call_one(
         {"list": _list, "fetch": _fetch, "check": _check},
+        argv,
         prog="mupc data",
         description="List, fetch and check data sets.",
-        args=argv,
-        config=(tyro.conf.DisallowNone,),
     )
 
 

@@ -6,6 +6,7 @@ from typing import Annotated
 import tyro
 
 from .config import ScreenFlags, hint
+from .parse import parse
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -22,15 +23,14 @@ class ExportFlags(ScreenFlags):
 
 def run(argv: list[str]) -> int:
     """Exports as the flags say and returns the exit code."""
-    flags = tyro.cli(
+    flags = parse(
         ExportFlags,
+        argv,
         prog="mupc export",
         description=(
             "Write the trained network of a run to one safetensors file: weights bit for bit, architecture, and what "
             "prediction needs besides (normalisation, image shape, classes). `mupc predict` and mupc.load read it."
         ),
-        args=argv,
-        config=(tyro.conf.DisallowNone,),
     )
     from rich.console import Console
 

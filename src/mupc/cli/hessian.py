@@ -8,6 +8,7 @@ from typing import Annotated, Literal
 import tyro
 
 from .config import Activation, Init, Loss, Parameterisation, ScreenFlags, hint, in_flags
+from .parse import parse
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -82,16 +83,15 @@ class HessianFlags:
 
 def run(argv: list[str]) -> int:
     """Analyses networks as the flags say and returns the exit code."""
-    flags = tyro.cli(
+    flags = parse(
         HessianFlags,
+        argv,
         prog="mupc hessian",
         description=(
             "Eigenvalues and condition numbers of the activity Hessian, which say how quickly inference can converge. "
             "Writes a run folder: config.json, metrics.jsonl, summary.json, spectra.json and figures."
         ),
-        args=argv,
         default=HessianFlags(network=NetworkFlags(), energy=EnergyFlags(), method=MethodFlags(), output=OutputFlags()),
-        config=(tyro.conf.DisallowNone,),
     )
     from rich.console import Console
 

@@ -6,6 +6,7 @@ from typing import Annotated
 import tyro
 
 from .config import ScreenFlags, hint
+from .parse import parse
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -28,15 +29,14 @@ class PredictFlags(ScreenFlags):
 
 def run(argv: list[str]) -> int:
     """Predicts as the flags say and returns the exit code."""
-    flags = tyro.cli(
+    flags = parse(
         PredictFlags,
+        argv,
         prog="mupc predict",
         description=(
             "Predict new samples with a trained network. The file of `mupc export` says how samples are normalised. "
             "Images of a folder count from 0 for black to 255 for white; subfolders named 0, 1, 2 … are their labels."
         ),
-        args=argv,
-        config=(tyro.conf.DisallowNone,),
     )
     from rich.console import Console
 

@@ -7,18 +7,18 @@ from typing import Annotated
 import tyro
 
 from ..experiments import report as library
+from .parse import call
 
 Flag = tyro.conf.FlagCreatePairsOff[bool]
 
 
 def run(argv: list[str]) -> int:
     """Writes the report and returns the exit code."""
-    return tyro.cli(
+    return call(
         report,
+        argv,
         prog="mupc report",
         description="Gather the reproduced figures into a Markdown page and a self-contained HTML page.",
-        args=argv,
-        config=(tyro.conf.DisallowNone,),
     )
 
 

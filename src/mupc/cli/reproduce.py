@@ -14,6 +14,7 @@ from .._interruption import Interruption
 from ..data import DataError
 from ..experiments.__main__ import WORK, describe
 from .config import DataDir, hint
+from .parse import call
 
 Flag = tyro.conf.FlagCreatePairsOff[bool]
 RESULTS = Path("results")
@@ -27,12 +28,11 @@ def run(argv: list[str]) -> int:
 
     A claim that fails is a finding and no error.
     """
-    return tyro.cli(
+    return call(
         reproduce,
+        argv,
         prog="mupc reproduce",
         description="Regenerate figures of the paper and judge its claims: SLUG.json and SLUG.png for each.",
-        args=argv,
-        config=(tyro.conf.DisallowNone,),
     )
 
 

@@ -8,6 +8,7 @@ import tyro
 
 from .._interruption import Interruption
 from .config import DataDir, DataFlags, InferenceFlags, LearningFlags, NetworkFlags, ScreenFlags, hint, parse_with
+from .parse import parse
 
 DESCRIPTION = (
     "Train over a grid of settings, or let a sampler choose them. Any flag below can vary: "
@@ -102,13 +103,12 @@ def run(argv: list[str]) -> int:
     joins = argv[:1] == ["work"]
     flags: Any
     if joins:
-        flags = tyro.cli(
+        flags = parse(
             WorkFlags,
+            argv[1:],
             prog="mupc sweep work",
             description=WORK,
-            args=argv[1:],
             default=WorkFlags(),
-            config=(tyro.conf.DisallowNone,),
         )
         screen = flags
     else:

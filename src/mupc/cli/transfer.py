@@ -8,6 +8,7 @@ from typing import Annotated
 import tyro
 
 from .config import FormFlags, Loss, Optimiser, Precision, Schedule, ScreenFlags, SourceFlags, hint, in_flags
+from .parse import parse
 
 WEIGHT_LRS = (0.5, 0.2, 0.1, 0.05, 0.02, 0.01)
 ACTIVITY_LRS = (0.8, 0.4, 0.2, 0.1, 0.05, 0.02)
@@ -108,18 +109,17 @@ _NAMES = {
 
 def run(argv: list[str]) -> int:
     """Tunes and trains as the flags say and returns the exit code, 1 if the large network diverged."""
-    flags = tyro.cli(
+    flags = parse(
         TransferFlags,
+        argv,
         prog="mupc transfer",
         description=(
             "Tune small, train large: choose both learning rates on a small network, by the loss on held-out data, and "
             "train a large one with them. Writes a run folder: config.json, metrics.jsonl, summary.json and a figure."
         ),
-        args=argv,
         default=TransferFlags(
             data=DataFlags(), network=NetworkFlags(), grid=GridFlags(), learning=LearningFlags(), output=OutputFlags()
         ),
-        config=(tyro.conf.DisallowNone,),
     )
     from rich.console import Console
 
