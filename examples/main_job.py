@@ -2,7 +2,7 @@
 
     python examples/main_job.py [--seed 0] [--out runs/main-job-N]
 
-On two CPU cores it takes about a minute and needs no network. Expected test accuracies over seeds 0 to 2: μPC 95 to
+On two CPU cores it takes about a minute and needs no network. Expected test accuracies over seeds 0 to 2: μPC 94 to
 97 %, the same network in the standard parameterisation (SP) 7 to 10 %, which is chance, and backpropagation 98 %.
 
 Rates were chosen on a validation split (a fifth of the training samples, seed 0, 6 epochs): seven settings for μPC

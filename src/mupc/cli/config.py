@@ -122,10 +122,11 @@ class InferenceFlags:
     """Step size, acting on the energy of one sample (the paper's β is 64 times this); auto: gd chooses it itself."""
     momentum: float = 0.0
     """Momentum of gd."""
-    inference_steps: Annotated[int | None, hint("(default: as many as hidden layers for gd and adam, otherwise 1)")] = (
-        None
-    )
-    """Steps of inference per batch; for ode, an upper limit."""
+    inference_steps: Annotated[
+        int | None, hint("(default: gd and adam as many as hidden layers, error-space and exact-linear 1, ode 4096)")
+    ] = None
+    """Steps of inference per batch; an upper limit for ode, and for gd with --activity-lr auto (then by default what
+    the network needs)."""
     inference_tol: Annotated[float | None, hint("(default: ode 0.001, others: take all steps)")] = None
     """Stop inference when the activity gradient has fallen to this fraction of its start."""
     cg_steps: int = 2

@@ -168,7 +168,7 @@ def make_energy(config: TrainConfig) -> Energy:
     return Energy(
         loss=config.loss,
         output_precision=config.output_precision,
-        activity_decay=config.activity_decay,
+        activity_decay=config.activity_decay if config.method == "pc" else 0.0,
         weight_decay=config.weight_decay,
         orthogonality=config.orthogonality,
     )
@@ -290,8 +290,9 @@ def evaluation_interval(config: TrainConfig, samples: int) -> int | None:
 
 def _title(config: TrainConfig, network: Network, dataset: Dataset) -> str:
     count = sum(array.size for array in jax.tree.leaves(network))
+    layers = f"{config.hidden_layers} hidden layer{'s' if config.hidden_layers > 1 else ''}"
     return (
-        f"{dataset.name}: {config.hidden_layers} hidden layers of {config.width} units, {count:,} weights, "
+        f"{dataset.name}: {layers} of {config.width} units, {count:,} weights, "
         f"{config.parameterisation}, {config.method}"
     )
 

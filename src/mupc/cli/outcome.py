@@ -22,6 +22,7 @@ def outcome(
 ) -> Summary:
     """How training ended, from its records alone if it was broken off."""
     last = next((record for record in reversed(records) if not record["diverged"]), {})
+    accuracies = [found for record in records if (found := record.get("test_accuracy")) is not None]
     rates = [record["steps_per_second"] for record in records if record["steps_per_second"]]
     steps, total, diverged = records[-1]["step"], records[-1]["total_steps"], records[-1]["diverged"]
     steps = steps if result is None else result.steps
@@ -35,7 +36,7 @@ def outcome(
         "test_loss": last.get("test_loss"),
         "validation_accuracy": last.get("validation_accuracy"),
         "train_loss": last.get("train_loss"),
-        "best_test_accuracy": max((record.get("test_accuracy") or 0.0 for record in records), default=None),
+        "best_test_accuracy": max(accuracies, default=None),
         "warnings": warnings(config, records),
         "divergences": [{key: record[key] for key in ("step", BACK_TO, "weight_lr")} for record in _backs(records)],
         "steps": steps,

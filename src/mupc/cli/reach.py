@@ -56,6 +56,8 @@ def sentence(config: TrainConfig, reach: Record) -> str:
     start = f"{learning} of {layers} layers learn"
     if 2 * learning >= layers:
         return f"{start}, regime: {reach['regime']}"
+    if learning == 0:
+        return f"{start}: their gradients vanish; try another --seed, --activation tanh or a lower --weight-lr"
     least = f" (gradient entries of {reach['threshold']:.2g} or more)" if "threshold" in reach else ""
     return f"{start}{least}, regime: {reach['regime']}; try {_cure(config)}"
 

@@ -30,13 +30,13 @@ def make_solver(config: TrainConfig) -> AbstractSolver:
 
 def without_effect(config: TrainConfig) -> list[str]:
     """The flags about inference that were given to a method that has none."""
-    solver = [] if config.solver == InferenceFlags.solver else [f"--solver {config.solver}"]
-    return [*solver, *_given(config).values()] if config.method == "bp" else []
+    others = ("solver", "output_precision", "activity_decay")
+    return list(_given(config, others).values()) if config.method == "bp" else []
 
 
-def _given(config: TrainConfig) -> dict[str, str]:
-    """The flags of solvers that differ from their defaults, as they are written."""
-    names = dict.fromkeys(flag for choice in SOLVERS.values() for flag in choice.flags)
+def _given(config: TrainConfig, others: tuple[str, ...] = ()) -> dict[str, str]:
+    """The flags of solvers, and others, that differ from their defaults, as they are written."""
+    names = dict.fromkeys((*others, *(flag for choice in SOLVERS.values() for flag in choice.flags)))
     given = {name: getattr(config, name) for name in names if getattr(config, name) != getattr(InferenceFlags, name)}
     return {name: f"--{name.replace('_', '-')} {value}" for name, value in given.items()}
 
