@@ -1,6 +1,7 @@
 """`mupc check`: its numbers against `mupc.coordinate_check`, the run folder, checkpoints and mistakes."""
 
 import json
+import signal
 import subprocess
 import sys
 
@@ -84,6 +85,18 @@ def test_interruption(check, monkeypatch, measured):
         summary = json.loads(run.out)
         assert summary["interrupted"] and summary["verdicts"] == {} and len(run.metrics) == 1
         assert "interrupted; 1 of 2 sizes" in run.err
+
+
+def test_sigterm_tells_how_far_it_came(check, monkeypatch):
+    real = check_job.measure
+
+    def measure(*arguments):
+        yield next(real(*arguments))
+        signal.raise_signal(signal.SIGTERM)
+
+    monkeypatch.setattr(check_job, "measure", measure)
+    run = check(*TINY)
+    assert run.code == 143 and run.err.startswith("mupc check: interrupted; 1 of 2 sizes are in ")
 
 
 def test_a_trained_network(check, train):

@@ -2,6 +2,7 @@
 
 import io
 import json
+import signal
 import subprocess
 import sys
 
@@ -127,6 +128,15 @@ def test_nonlinear_networks_have_their_hessian_at_the_forward_pass(analyse):
     assert (row["largest"], row["smallest"]) == pytest.approx((found.largest, found.smallest), rel=1e-9)
 
 
+def test_seeds_below_zero(analyse):
+    """As for linear networks, which need no random sample."""
+    for activation in ("linear", "tanh"):
+        run = analyse(
+            "--width", "4", "--hidden-layers", "2", "--seed", "-1", "--activation", activation, name=activation
+        )
+        assert run.code == 0, run.err
+
+
 def test_methods(analyse, monkeypatch):
     """Beyond the limits of what is quick: Lanczos, whose ends agree with the dense ones."""
     sizes = ("--width", "16", "--hidden-layers", "4", "--json")
@@ -238,6 +248,8 @@ def test_a_file_without_a_run(analyse, tmp_path):
         (["--in-size", "0"], "--in-size must be at least 1, got 0"),
         (["--out-size", "-1"], "--out-size must be at least 1, got -1"),
         (["--seeds", "0"], "--seeds must be at least 1, got 0"),
+        (["--seeds", "1000000000"], "--seeds 1000000000 is more than 10,000: medians need no more, use fewer"),
+        (["--seed", str(2**63 - 1), "--seeds", "2"], "--seed must be below 2**63"),
         (["--skip", "16"], "--skip 16 needs more than 16 hidden layers"),
         (["--output-precision", "0"], "--output-precision must be greater than 0"),
         (["--activity-decay", "-1"], "--activity-decay must be at least 0"),
@@ -304,6 +316,23 @@ def test_interruption_keeps_finished_rows(analyse, monkeypatch):
     run = analyse(*SMALL, name="at-once")
     assert (run.code, run.err) == (cli.INTERRUPTED, "mupc hessian: interrupted.\n")
     assert not run.folder.exists()
+
+
+@pytest.mark.parametrize(("finished", "told"), [(0, "interrupted.\n"), (1, "interrupted; 1 of 4 networks are in ")])
+def test_sigterm_tells_how_far_it_came(analyse, monkeypatch, finished, told):
+    measure, calls = hessian_job._measure, []
+
+    def terminate(*arguments):
+        calls.append(arguments)
+        if len(calls) > finished:
+            signal.raise_signal(signal.SIGTERM)
+        return measure(*arguments)
+
+    monkeypatch.setattr(hessian_job, "_measure", terminate)
+    before = signal.getsignal(signal.SIGTERM)
+    run = analyse(*SMALL)
+    assert run.code == 143 and run.err.startswith(f"mupc hessian: {told}") and len(run.err.splitlines()) == 1
+    assert run.folder.exists() == bool(finished) and signal.getsignal(signal.SIGTERM) == before
 
 
 def test_quiet_and_numbered_folders(mupc, tmp_path, monkeypatch):

@@ -195,6 +195,13 @@ def test_what_cannot_be_asked(train, resume):
     assert {path: path.stat().st_mtime_ns for path in run.folder.rglob("*")} == before
 
 
+def test_the_rates_that_a_run_had_by_default_may_be_said(train, resume):
+    """Backpropagation's is 0.01."""
+    train(*BP)
+    assert resume("--weight-lr", "0.01").code == 0
+    assert "its --weight-lr is 0.01, not 0.02" in resume("--weight-lr", "0.02").err
+
+
 def test_folders_that_are_no_runs(mupc, tmp_path):
     for folder in (tmp_path / "absent", tmp_path):
         run = mupc("train", "--resume", folder)

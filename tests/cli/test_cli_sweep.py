@@ -251,10 +251,11 @@ def test_mistakes_of_workers(mupc, tmp_path):
     for argv, help in (
         ((), "say which sweep to work on"),
         ((tmp_path,), "holds no sweep.db"),
-        (("--storage", f"sqlite:///{tmp_path}/new.db"), "holds no sweeps: start one with"),
+        (("--storage", f"sqlite:///{tmp_path}/new.db"), "new.db is not there: correct --storage, or start one with"),
     ):
         run = mupc("sweep", "work", *argv)
         assert run.code == cli.USAGE_ERROR and help in run.err and len(run.err.splitlines()) == 1, run.err
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_names_agree_with_the_library():

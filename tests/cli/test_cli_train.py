@@ -38,7 +38,7 @@ def test_run_folder(train):
     assert any((run.folder / "tensorboard").iterdir())
 
     about = run.json("config.json")
-    assert set(about) == {"config", "safety", "versions", "device", "precision", "seed"}
+    assert set(about) == {"format", "config", "safety", "versions", "device", "precision", "seed"}
     assert about["config"]["width"] == 8 and about["config"]["validation"] == 0.2
     assert set(about["config"]) == {field.name for field in dataclasses.fields(TrainConfig)}
     assert {"mupc", "jax", "python"} <= set(about["versions"])

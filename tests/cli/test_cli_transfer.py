@@ -2,6 +2,7 @@
 
 import json
 import math
+import signal
 import subprocess
 import sys
 
@@ -155,6 +156,20 @@ def test_an_interruption_keeps_what_is_finished_and_the_same_command_goes_on(tra
     assert transfer("--verify").code == 0 and asked == [(12, 1)]  # the neighbour alone
     assert transfer("--verify").code == 0 and len(asked) == 1
     assert run.json("summary.json")["regret"] == 0
+
+
+def test_sigterm_tells_how_far_it_came(transfer, monkeypatch):
+    stand_in(monkeypatch, 0.25)
+    trained = module._Study.run
+
+    def run(self, size, rates, report):
+        if size.width == 12:
+            signal.raise_signal(signal.SIGTERM)
+        return trained(self, size, rates, report)
+
+    monkeypatch.setattr(module._Study, "run", run)
+    ended = transfer()
+    assert ended.code == 143 and "mupc transfer: interrupted; finished and kept: 2 pairs of rates with 2" in ended.err
 
 
 def test_divergence_is_remembered(transfer, monkeypatch):

@@ -9,6 +9,7 @@ import tyro
 from ..bench import PRECISIONS, PRESETS, WORKLOADS, Options
 from .config import Activation, DataDir, ScreenFlags, hint
 from .parse import parse
+from .termination import Termination
 
 Numbers = Annotated[tuple[int, ...] | None, hint("(default: the preset's)", "INT [INT ...]")]
 
@@ -79,9 +80,11 @@ def run(argv: list[str]) -> int:
     from .bench_job import measure_all
     from .run_folder import dumps
 
-    summary = measure_all(flags.options, flags.out, Console(quiet=flags.quiet or flags.json, highlight=False))
+    console = Console(quiet=flags.quiet or flags.json, highlight=False)
+    with Termination("mupc bench") as termination:
+        summary = measure_all(flags.options, flags.out, console)
     if flags.json:
         print(dumps(summary, indent=2))
     if summary["interrupted"]:
         print(f"mupc bench: {summary['message']}", file=sys.stderr)
-    return 130 if summary["interrupted"] else int(any("failed" in row for row in summary["cases"]))
+    return termination.code if summary["interrupted"] else int(any("failed" in row for row in summary["cases"]))

@@ -9,6 +9,7 @@ import tyro
 
 from .config import NUMBER_OR_AUTO, DataDir, FormFlags, ScreenFlags, Solver, hint, in_flags
 from .parse import parse
+from .termination import Termination
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -93,7 +94,8 @@ def run(argv: list[str]) -> int:
     from .run_folder import dumps
 
     try:
-        summary = check(flags, Console())
+        with Termination("mupc check") as termination:
+            summary = check(flags, Console())
     except ValueError as error:
         named = re.sub(r"(?<![\w-])seeds=(?=\d)", "--seeds ", in_flags(str(error)))
         raise ValueError(named) from error
@@ -101,5 +103,5 @@ def run(argv: list[str]) -> int:
         print(dumps(summary, indent=2))
     if summary["interrupted"]:
         print(f"mupc check: {summary['message']}", file=sys.stderr)
-        return 130
+        return termination.code
     return int(flags.output.strict and not summary["passed"])

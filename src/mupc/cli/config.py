@@ -178,6 +178,11 @@ class TrainConfig(LearningFlags, InferenceFlags, NetworkFlags, DataFlags):
             return self.weight_lr
         return WEIGHT_LR_ALL if self.method == "bp" or self.solver == "error-space" else WEIGHT_LR
 
+    @property
+    def chosen_activity_lr(self) -> float | str | None:
+        """The step size of inference, of solvers that have one."""
+        return ACTIVITY_LR.get(self.solver) if self.activity_lr is None else self.activity_lr
+
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ScreenFlags:
@@ -203,6 +208,8 @@ class OutputFlags(ScreenFlags):
     """Write TensorBoard events into the run folder."""
 
 
+FORMAT = 1
+"""Of `config.json`; a later mupc that reads it in another way counts on."""
 SYNONYMS = {"depth": ("hidden_layers",), "beta": ("activity_lr",), "lr": ("weight_lr", "activity_lr")}
 """What others call settings."""
 _GROUPS = {"data": DataFlags, "network": NetworkFlags, "inference": InferenceFlags, "learning": LearningFlags}
@@ -260,6 +267,9 @@ def read(path: str | Path) -> dict[str, Any]:
         raise ValueError(f"--config {path} is not JSON: give the config.json that a run wrote.") from None
     if not isinstance(content, dict):
         raise ValueError(f"--config {path} holds no configuration: give the config.json that a run wrote.")
+    version = content.get("format", FORMAT)
+    if version != FORMAT:
+        raise ValueError(f"--config {path} is of format {version!r}, and only {FORMAT} is known here: update mupc.")
     return content
 
 
@@ -273,7 +283,9 @@ def from_dict(values: Mapping[str, Any], where: str = "the configuration") -> Tr
             hint = f"did you mean {meant}?" if near else "`mupc train --help` lists them all."
             raise ValueError(f"{where} has an unknown key {key!r}: {hint}")
         if not _fits(value, kinds[key]):
-            raise ValueError(f"{where} has {key} = {value!r}: it must be {_describe(kinds[key])}.")
+            near = difflib.get_close_matches(str(value), _words(kinds[key]), n=1)
+            hint = f" Did you mean {near[0]!r}?" if near else ""
+            raise ValueError(f"{where} has {key} = {value!r}: it must be {_describe(kinds[key])}.{hint}")
     return TrainConfig(**{key: _typed(value, kinds[key]) for key, value in values.items()})
 
 
@@ -295,11 +307,15 @@ def _options(kind: Any) -> tuple[Any, ...]:
     return typing.get_args(kind) if isinstance(kind, types.UnionType) or typing.get_origin(kind) is typing.Union else ()
 
 
+def _words(kind: Any) -> tuple[str, ...]:
+    return typing.get_args(kind) if typing.get_origin(kind) is Literal else ()
+
+
 def _fits(value: Any, kind: Any) -> bool:
     if options := _options(kind):
         return any(_fits(value, option) for option in options)
-    if typing.get_origin(kind) is Literal:
-        return isinstance(value, str) and value in typing.get_args(kind)
+    if words := _words(kind):
+        return isinstance(value, str) and value in words
     if kind is float:
         return isinstance(value, int | float) and not isinstance(value, bool)
     return isinstance(value, kind) and (kind is bool or not isinstance(value, bool))
@@ -314,8 +330,8 @@ def _typed(value: Any, kind: Any) -> Any:
 def _describe(kind: Any) -> str:
     if options := _options(kind):
         return " or ".join(_describe(option) for option in options)
-    if typing.get_origin(kind) is Literal:
-        return "one of " + ", ".join(typing.get_args(kind))
+    if words := _words(kind):
+        return "one of " + ", ".join(words)
     names = {int: "a whole number", float: "a number", bool: "true or false", str: "text", type(None): "null"}
     return names[kind]
 

@@ -9,6 +9,7 @@ import tyro
 
 from .config import Activation, Init, Loss, Parameterisation, ScreenFlags, hint, in_flags
 from .parse import parse
+from .termination import Termination
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -99,7 +100,8 @@ def run(argv: list[str]) -> int:
     from .run_folder import dumps
 
     try:
-        summary = analyse(flags, Console())
+        with Termination("mupc hessian") as termination:
+            summary = analyse(flags, Console())
     except ValueError as error:
         named = re.sub(r"(?<![\w-])(in|out)_size\b", r"--\1-size", in_flags(str(error)))
         raise ValueError(named) from error
@@ -107,4 +109,4 @@ def run(argv: list[str]) -> int:
         print(dumps(summary, indent=2))
     if summary["interrupted"]:
         print(f"mupc hessian: {summary['message']}", file=sys.stderr)
-    return 130 if summary["interrupted"] else 0
+    return termination.code if summary["interrupted"] else 0

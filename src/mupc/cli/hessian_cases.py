@@ -74,7 +74,7 @@ def _initial(flags: NetworkFlags, width: int, depth: int, seed: int) -> Network:
 
 def _random_sample(form: Network, seed: int) -> Sample:
     """A standard normal input and a random class."""
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(seed % 2**64)  # numpy's seeds are not negative
     return rng.standard_normal(form.in_size), np.eye(form.out_size)[rng.integers(form.out_size)]
 
 

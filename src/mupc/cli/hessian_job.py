@@ -29,13 +29,17 @@ Summary = dict[str, Any]
 QUICK, DRAWN = 2048, 4096
 """Unknowns up to which `auto` is dense, and every eigenvalue is drawn unasked."""
 
+MOST_SEEDS = 10_000
+
 
 def analyse(flags: HessianFlags, console: Console) -> Summary:
     """Analyses the networks that the flags ask for, writes a run folder and returns its summary.
 
     **Arguments:** the flags of `mupc hessian`, and the console to show it on.
     """
-    _check.integer("--seeds", flags.network.seeds, 1)
+    if _check.integer("--seeds", flags.network.seeds, 1) > MOST_SEEDS:
+        raise ValueError(f"--seeds {flags.network.seeds} is more than {MOST_SEEDS:,}: medians need no more, use fewer.")
+    _check.seed(flags.network.seed + flags.network.seeds - 1)
     cases, energy = find(flags.network, flags.energy)
     plan = [(case, _method(case.form, flags)) for case in cases]
     folder = RunFolder(flags.output.out, "hessian")

@@ -25,7 +25,7 @@ from .._solver import AbstractSolver
 from .._train import FitResult, fit, validate
 from ..data import Dataset
 from ..experiments._machine import device, versions
-from .config import FormFlags, OutputFlags, TrainConfig, as_dict, load
+from .config import FORMAT, FormFlags, OutputFlags, TrainConfig, as_dict, load
 from .display import Display
 from .outcome import conclude, draw, how_to_go_on, outcome
 from .reach import ReachMeter, summarise
@@ -124,6 +124,7 @@ def _take_up(folder: RunFolder, ended: bool, display: Display) -> list[Record]:
 def _about(config: TrainConfig, safety: SafetyFlags) -> dict[str, Any]:
     """What `config.json` holds."""
     return {
+        "format": FORMAT,
         "config": as_dict(config),
         "safety": recorded(safety),
         "versions": versions(),

@@ -1,8 +1,10 @@
 """Reading the command line: tyro does it, and what is wrong becomes one line."""
 
 import contextlib
+import difflib
 import functools
 import io
+import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -53,7 +55,13 @@ def _one_line(complaint: str, prog: str) -> str:
         sections[-1].append(line.strip("│").strip()) if words else sections.append([])
     wrong, *others = [section for section in sections if section]
     near = [line.split()[0] for section in others if section[0] == "Perhaps you meant:" for line in section[1:]]
-    flags = [word.rstrip(",") for word in near if word.startswith("--")]
-    meant = f"did you mean {' or '.join(flags)}? " if flags else ""
     said = " ".join(wrong).rstrip(".")
+    likely = [word.rstrip(",") for word in near if word.startswith("--")] or _near_choice(said)
+    meant = f"did you mean {' or '.join(likely)}? " if likely else ""
     return f"{said[:1].lower()}{said[1:]}; {meant}`{prog} --help` lists what there is."
+
+
+def _near_choice(said: str) -> list[str]:
+    """The word that may have been meant by a wrong one, where all that fit are listed."""
+    found = re.search(r"invalid choice '(.*?)' .*one of \((.*)\)", said)
+    return difflib.get_close_matches(found[1], re.findall(r"'(.*?)'", found[2]), n=1) if found else []

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from .._solver import ODE, AbstractSolver, ErrorSpace, ExactLinear, GradientDescent, Optax
-from .config import ACTIVITY_LR, InferenceFlags, TrainConfig
+from .config import InferenceFlags, TrainConfig
 
 ODE_TOL = 1e-3
 
@@ -42,13 +42,14 @@ def _given(config: TrainConfig, others: tuple[str, ...] = ()) -> dict[str, str]:
 
 
 def _gradient_descent(config: TrainConfig) -> AbstractSolver:
-    lr = ACTIVITY_LR["gd"] if config.activity_lr is None else config.activity_lr
+    lr = config.chosen_activity_lr
+    assert lr is not None, "gd has a default"
     steps = config.inference_steps if lr == "auto" else _steps(config, config.hidden_layers)
     return GradientDescent(lr=lr, steps=steps, momentum=config.momentum, tol=config.inference_tol)
 
 
 def _adam(config: TrainConfig) -> AbstractSolver:
-    lr = ACTIVITY_LR["adam"] if config.activity_lr is None else config.activity_lr
+    lr = config.chosen_activity_lr
     if not isinstance(lr, float):
         raise ValueError(f"--activity-lr {lr} needs --solver gd: give --solver adam a number, such as 0.01.")
     return Optax.adam(lr, steps=_steps(config, config.hidden_layers), tol=config.inference_tol)

@@ -103,7 +103,10 @@ def _check_run(run: str, argv: list[str]) -> None:
 
 def _check_same(config: TrainConfig, base: TrainConfig) -> None:
     """Nothing but the number of epochs may be new, and it may only grow."""
-    was, now = as_dict(base), as_dict(config)
+    was, now = (
+        as_dict(each) | {"weight_lr": each.chosen_weight_lr, "activity_lr": each.chosen_activity_lr}
+        for each in (base, config)
+    )
     for name in was.keys() - {"epochs"}:
         if now[name] != was[name]:
             flag = f"--{name.replace('_', '-')}"

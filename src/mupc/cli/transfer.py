@@ -9,6 +9,7 @@ import tyro
 
 from .config import FormFlags, Loss, Optimiser, Precision, Schedule, ScreenFlags, SourceFlags, hint, in_flags
 from .parse import parse
+from .termination import Termination
 
 WEIGHT_LRS = (0.5, 0.2, 0.1, 0.05, 0.02, 0.01)
 ACTIVITY_LRS = (0.8, 0.4, 0.2, 0.1, 0.05, 0.02)
@@ -127,7 +128,8 @@ def run(argv: list[str]) -> int:
     from .transfer_job import transfer
 
     try:
-        summary = transfer(flags, Console())
+        with Termination("mupc transfer") as termination:
+            summary = transfer(flags, Console())
     except ValueError as error:
         message = str(error)
         for pattern, name in _NAMES.items():
@@ -140,7 +142,7 @@ def run(argv: list[str]) -> int:
         print(dumps(summary, indent=2))
     if summary["interrupted"]:
         print(f"mupc transfer: {summary['message']}", file=sys.stderr)
-        return 130
+        return termination.code
     if summary["diverged"]:
         print("mupc transfer: the large network diverged with the rates of the small one.", file=sys.stderr)
     return int(summary["diverged"])
