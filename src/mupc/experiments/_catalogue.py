@@ -82,6 +82,7 @@ _ENTRIES = (
 
 _BEYOND = (
     Entry("protocol-choices", "What the paper leaves open, and how much it moves", "protocol_choices"),
+    Entry("sp-smaller-rates", "Standard PC below the paper's grid of learning rates", "training"),
     Entry("automatic-steps", "Inference steps over depth: automatic settings and plain descent", "automatic_steps"),
     Entry("condition-numbers", "Conditioning of inference up to 512 layers of 512 units", "conditioning"),
     Entry("theorems", "The theorems in numbers", "theorems"),
