@@ -20,8 +20,9 @@ import time
 from rich.console import Console
 from rich.table import Table
 
-from mupc.cli.config import OutputFlags, TrainConfig
+from mupc.cli.config import TrainConfig
 from mupc.cli.display import percent
+from mupc.cli.flags import OutputFlags
 from mupc.cli.job import train
 from mupc.cli.run_folder import RunFolder
 from mupc.plots.learning_curve import plot

@@ -17,7 +17,8 @@ from typing import NamedTuple
 import jax.random as jr
 
 import mupc
-from mupc.cli.config import OutputFlags, TrainConfig
+from mupc.cli.config import TrainConfig
+from mupc.cli.flags import OutputFlags
 from mupc.cli.job import train
 from mupc.cli.train_flags import SafetyFlags
 

@@ -3,6 +3,7 @@
 import jax
 import jax.numpy as jnp
 import jax.random as jr
+import jaxtyping
 import numpy as np
 import pytest
 
@@ -23,6 +24,9 @@ SOLVER = mupc.GradientDescent(0.1, 1)
         ({"skip": 3, "hidden_layers": 3}, ValueError, "skip=3 needs more than 3 hidden layers, got 3"),
         ({"activation": "rleu"}, ValueError, "activation 'rleu' is not known. Did you mean 'relu'"),
         ({"activation": jnp.sum}, ValueError, "not elementwise"),
+        ({"activation": jax.nn.softmax}, ValueError, "not elementwise: its value at one entry changes with the others"),
+        ({"activation": lambda z: jnp.cumsum(z, axis=0)}, ValueError, "not elementwise"),
+        ({"activation": mupc.Activation("own", jax.nn.softmax)}, ValueError, "not elementwise"),
         ({"activation": lambda z: z.nonsense}, ValueError, "cannot be applied to an array"),
         ({"parameterisation": "mupcc"}, ValueError, "Did you mean 'mupc'"),
         ({"multipliers": (1.0, 2.0)}, ValueError, "three numbers"),
@@ -58,6 +62,7 @@ def test_energy(options, error, message):
         ({"lr": float("nan")}, "lr must be finite"),
         ({"steps": -1}, "steps must be at least 0, got -1"),
         ({"tol": 0.0}, "tol must be greater than 0"),
+        ({"tol": 2.0}, "tol must be below 1, got 2"),
     ],
 )
 def test_solver(options, message):
@@ -74,6 +79,9 @@ def test_solver(options, message):
         ((NETWORK, X, Y[:1]), r"y must have shape \(2, 3\), got \(1, 3\)"),
         ((NETWORK, X, np.array([0, 3])), r"class labels must lie in 0 … 2 .* got 0 … 3"),
         ((NETWORK, X, np.array([-1, 0])), "class labels must lie in"),
+        ((NETWORK, X, [0, 3]), "class labels must lie in"),
+        ((NETWORK, X[:0], Y[:0]), r"y has no rows, its shape is \(0, 3\): pass at least one sample"),
+        ((NETWORK, X[:0], np.array([], int)), "y has no rows"),
         ((NETWORK, X, np.array([0.0, 1.0])), "holds float64: convert class labels to whole numbers"),
     ],
 )
@@ -103,6 +111,8 @@ def test_weight_gradients():
         mupc.weight_gradients(NETWORK, solution)
     with pytest.raises(ValueError, match="x has 1 rows, the solution 2"):
         mupc.weight_gradients(NETWORK, solution, X[:1])
+    with pytest.raises(ValueError, match="epsilon must be at least 0, got -1"):
+        mupc.credit_reach(NETWORK, solution, X, Y, epsilon=-1)
 
 
 def test_solution_of_another_network():
@@ -127,6 +137,80 @@ def test_swapped_or_missing_arguments():
         mupc.Network(4, 3, 5, 2, key=0)
     with pytest.raises(TypeError, match="dataset must be a mupc"):
         mupc.fit(NETWORK, "digits", SOLVER)
+
+
+@pytest.fixture
+def as_users_see_it():
+    """Without the type checks of tests, which would be the first to complain."""
+    jaxtyping.config.update("jaxtyping_disable", True)
+    yield
+    jaxtyping.config.update("jaxtyping_disable", False)
+
+
+@pytest.mark.usefixtures("as_users_see_it")
+@pytest.mark.parametrize("energy", ["mse", mupc.Energy])
+def test_what_is_no_energy(energy):
+    solution, data = mupc.infer(NETWORK, X, Y, SOLVER), mupc.data.load("digits")
+    digits = mupc.Network(64, 10, 4, 2, key=jr.key(0))
+    for use in (
+        lambda: mupc.infer(NETWORK, X, Y, SOLVER, energy=energy),
+        lambda: mupc.energy(NETWORK, solution.activities, X, Y, energy=energy),
+        lambda: mupc.weight_gradients(NETWORK, solution, X, energy=energy),
+        lambda: mupc.backprop_gradients(NETWORK, X, Y, energy=energy),
+        lambda: mupc.credit_reach(NETWORK, solution, X, Y, energy=energy),
+        lambda: mupc.coordinate_sizes(digits, data, energy=energy),
+        lambda: mupc.fit(digits, data, SOLVER, energy=energy),
+        lambda: mupc.fit_many([mupc.Run(digits, SOLVER, energy=energy)], data),
+    ):
+        with pytest.raises(TypeError, match=r'energy must be a mupc\.Energy such as mupc\.Energy\(loss="mse"\), got'):
+            use()
+
+
+@pytest.mark.usefixtures("as_users_see_it")
+def test_wrong_types():
+    solution = mupc.infer(NETWORK, X, Y, SOLVER)
+    for error, message, use in (
+        (
+            TypeError,
+            r"solution must be a mupc\.Solution",
+            lambda: mupc.weight_gradients(NETWORK, solution.activities, X),
+        ),
+        (TypeError, r"solution must be a mupc\.Solution", lambda: mupc.credit_reach(NETWORK, X, solution, Y)),
+        (TypeError, r"must be a mupc\.Network, got Solution", lambda: mupc.credit_reach(solution, NETWORK, X, Y)),
+        (TypeError, r"must be a mupc\.Network, got NoneType", lambda: mupc.fit(None, mupc.data.load("digits"), SOLVER)),
+        (TypeError, "key must be a JAX random key .* got 3", lambda: mupc.infer(NETWORK, None, Y, SOLVER, key=3)),
+        (TypeError, "use_bias must be True or False, got 'no'", lambda: network(use_bias="no")),
+        (TypeError, "nesterov must be True", lambda: mupc.GradientDescent(0.1, 1, nesterov="no")),
+        (ValueError, "multipliers must be three numbers .* got 3.0", lambda: network(multipliers=3.0)),
+    ):
+        with pytest.raises(error, match=message):
+            use()
+
+
+def network(**options):
+    return mupc.Network(4, 3, 5, 2, key=jr.key(0), **options)
+
+
+def test_complex_numbers():
+    for use in (
+        lambda: NETWORK(X * 1j),
+        lambda: mupc.infer(NETWORK, X, Y * 1j, SOLVER),
+        lambda: mupc.infer(NETWORK, X, Y, SOLVER, activities=jnp.zeros((2, 2, 5)) * 1j),
+    ):
+        with pytest.raises(TypeError, match="must hold real numbers, got complex"):
+            use()
+
+
+def test_cross_entropy_of_what_is_no_probability():
+    energy = mupc.Energy(loss="cross-entropy")
+    for use in (lambda y: mupc.infer(NETWORK, X, y, SOLVER, energy=energy).energy,
+                lambda y: mupc.energy(NETWORK, jnp.ones((2, 2, 5)), X, y, energy=energy),
+                lambda y: jnp.sum(mupc.backprop_gradients(NETWORK, X, y, energy=energy).input.weight)):  # fmt: skip
+        with pytest.raises(ValueError, match="cross-entropy needs class labels or probabilities .* got -0.5 in y"):
+            use(Y.at[1, 2].set(-0.5))
+        labels = np.array([0, 2])
+        soft = jnp.eye(3)[labels]
+        np.testing.assert_allclose(jax.jit(use)(soft), use(labels), rtol=1e-6)  # traced values are taken on trust
 
 
 def test_energy_functions():

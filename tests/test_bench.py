@@ -157,6 +157,18 @@ def test_an_update_agrees_with_itself(small_device, workload):
     assert cells["ms/BP"] == f"{row['ratios']['mupc / backprop']:.3g}"
 
 
+@pytest.mark.parametrize(("width", "shown"), [(8, "–"), (512, "50 %")])
+def test_a_share_of_a_product_that_is_too_quick_to_have_a_rate(width, shown):
+    taken = {"median_s": 1.0, "fastest_s": 1.0, "slowest_s": 1.0, "trace_s": 1.0, "compile_s": 1.0, "memory_bytes": 1}
+    row = {
+        "workload": "gd", "hidden_layers": 2, "width": width, "steps": 2, "batch_size": 64, "times": {"mupc": taken},
+        "ratios": {}, "floor": {"twice_s": 1.0, "once_s": 1.0, "limit": "memory"}, "shares": {"batched_matmul": 0.5},
+        "ceilings": {"matmul_flops_per_s": 1e11},
+    }  # fmt: skip
+    table = bench.tables([row])[1]
+    assert dict(zip(table.columns, table.lines[0], strict=True))["of batched"] == shown
+
+
 def test_an_evaluation(small_device):
     row = _runner.measure(bench.Case("evaluation", 2, 4), bench.Options(**QUICK))
     assert row["samples"] == 25 and row["steps"] is None and row["label"] == "evaluation H=2 N=4"
@@ -175,13 +187,24 @@ def test_an_epoch(small_device):
 
 def test_a_grid(small_device):
     """In float64 both ways end at the same losses; a rate that diverges is counted and left out."""
-    options = bench.Options(etas=(0.01, 1e200), betas=(5.0,), seeds=2, sequential=3, precision="float64", **QUICK)
+    options = bench.Options(etas=(1e200, 0.01), betas=(5.0,), seeds=2, sequential=3, precision="float64", **QUICK)
     row = _runner.measure(bench.Case("grid", 2, 4, batch_size=16), options)
     assert (row["runs"], row["run_one_after_another"], row["diverged"]) == (4, 3, 2) and row["diverged_alike"]
     assert row["largest_difference_of_first_losses"] < 1e-12 and row["largest_difference_of_final_losses"] < 1e-9
     ratio = row["one_after_another_s"] / row["together_s"]
     assert row["ratios"]["one after another / together"] == pytest.approx(ratio)
     assert row["notes"] == ["3 runs one after another, extrapolated to 4"]
+
+
+def test_runs_one_after_another_have_all_rates():
+    """22 of the paper's grid with three seeds; and the record says which rates these are."""
+    options = bench.Options(workloads=("gd",), paper=True, etas=(0.3,), seeds=3)
+    places = _training.spread(3 * len(options.rates), 22)
+    chosen = [options.rates[place // 3] for place in places]
+    assert len(set(places)) == 22 and set(map(len, map(set, zip(*chosen, strict=True)))) == {4, 11}
+    assert _training.spread(4, None) == _training.spread(4, 9) == [0, 1, 2, 3]
+    config = _runner.begin(options, [])["config"]
+    assert config["etas"] == (0.5, 0.1, 0.05, 0.01) and len(config["betas"]) == 11 and config["paper"]
 
 
 def test_compile_times_and_their_ratio():
@@ -326,4 +349,5 @@ def test_module_needs_little():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.startswith("1 case on ")
     assert "[1/1] gd H=2 N=4 T=2 B=2, float32: mupc " in done.stdout and "one weight update" in done.stdout

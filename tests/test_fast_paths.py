@@ -86,6 +86,7 @@ def exactly(case):
         (7, 3, 5, 0, 3, "cross-entropy"),
         (10, 13, 7, 1, 13, "mse"),
         (4, 3, 2, 1, 60, "cross-entropy"),
+        (100, 3, 2, 1, 3, "mse"),
     ],
 )
 def test_blocks(width, depth, batch, skip, steps, loss):

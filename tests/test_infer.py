@@ -165,3 +165,14 @@ def test_unsupervised_start_is_drawn_from_the_key():
     np.testing.assert_array_equal(first.activities, mupc.forward(network, first.input)[0])
     gradients = mupc.weight_gradients(network, first)
     assert gradients.input.weight.shape == network.input.weight.shape
+
+
+def test_lists_are_batches_like_arrays():
+    network, x, _ = reference.make(batch=3, activation="tanh")
+    labels = [0, 2, 1]
+    solver = mupc.GradientDescent(0.1, 2)
+    want = mupc.infer(network, x, jnp.eye(network.out_size)[jnp.array(labels)], solver)
+    for targets in (labels, tuple(labels), np.eye(network.out_size)[labels].tolist()):
+        found = mupc.infer(network, np.asarray(x).tolist(), targets, solver)
+        np.testing.assert_array_equal(found.activities, want.activities)
+    np.testing.assert_array_equal(network(np.asarray(x).tolist()), network(x))

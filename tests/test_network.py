@@ -112,3 +112,14 @@ def test_recurrence_of_a_shallow_network_on_a_gpu_is_the_loop(monkeypatch, rever
     looped = run()
     monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
     np.testing.assert_allclose(run(), looped, rtol=1e-12)
+
+
+def test_activations_of_ones_own_may_be_used_in_traced_code():
+    x = jnp.ones((2, 4))
+
+    def output(key):
+        return mupc.Network(4, 3, 5, 2, activation=jax.nn.mish, key=key)(x)
+
+    np.testing.assert_allclose(jax.jit(output)(jr.key(0)), output(jr.key(0)), rtol=1e-6)
+    np.testing.assert_allclose(jax.vmap(output)(jr.split(jr.key(0)))[1], output(jr.split(jr.key(0))[1]), rtol=1e-6)
+    assert mupc.Network(4, 3, 5, 2, activation=jnp.log, key=jr.key(0)).activation.name == "log"  # NaN where z < 0

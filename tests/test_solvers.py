@@ -369,6 +369,21 @@ def test_gradient_flow_follows_the_matrix_exponential():
     close(solution.activities, rest + (decay @ offset).reshape(3, 4, 3).transpose(0, 2, 1), 1e-6)
 
 
+def test_implicit_solvers_follow_the_same_flow_in_fewer_steps():
+    import diffrax
+    import optimistix
+
+    network, x, y = make("linear", "mupc", 1, 3, width=4)
+    fine = {"t1": 2.0, "rtol": 1e-7, "atol": 1e-7, "tol": None}
+    want = mupc.infer(network, x, y, mupc.ODE(**fine))
+    own = diffrax.VeryChord(rtol=1e-9, atol=1e-9, norm=optimistix.max_norm)
+    for solver in (diffrax.Kvaerno5(), diffrax.Kvaerno5(root_finder=own)):
+        close(mupc.infer(network, x, y, mupc.ODE(solver, **fine)).activities, want.activities, 1e-5)
+    stiff = {"t1": 1e4, "tol": 1e-3}
+    steps = [mupc.infer(network, x, y, mupc.ODE(s, **stiff)).steps for s in (diffrax.Tsit5(), diffrax.Kvaerno5())]
+    assert steps[1] < steps[0]
+
+
 def test_the_flow_ends_when_it_has_come_to_rest():
     """Long before its end time, with the default settings and with a diffrax solver of one's own."""
     import diffrax
@@ -449,6 +464,8 @@ def test_wrong_kinds_of_solvers():
         mupc.Optax(0.1, 4)
     with pytest.raises(TypeError, match="error estimate"):
         mupc.ODE(diffrax.Euler())
+    with pytest.raises(TypeError, match=r"equations of one term, such as .* got KenCarp4\(\)"):
+        mupc.ODE(diffrax.KenCarp4())
     network, x, y = make("tanh", "mupc", 1, 3)
     with pytest.raises(ValueError, match="ExactLinear needs a linear network, got activation 'tanh'. Use"):
         mupc.infer(network, x, y, mupc.ExactLinear())

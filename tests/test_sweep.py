@@ -155,8 +155,10 @@ def test_every_cell_once_in_its_groups_and_again_nothing(opened):
     other = Plan({"shared": 2}, AXES, "loss")
     with pytest.raises(ValueError, match="holds another sweep, 'sweep' \\(its shared is 1\\): choose another --out"):
         opened(other)
+    with pytest.raises(ValueError, match="\\(it varies rate, kind, seed\\)"):
+        opened(Plan({"shared": 1, "seed": 0}, AXES[:2], "loss"))
     with pytest.raises(ValueError, match="it varies rate, kind, seed over values of its own"):
-        opened(Plan({"shared": 1}, AXES[:1], "loss"))
+        opened(Plan({"shared": 2}, (*AXES[:2], Axis("seed", (7,))), "loss"))
     assert opened(other, "another").new
     with pytest.raises(ValueError, match="holds 2 sweeps: choose one with --name: another, sweep"):
         opened(None, None)
@@ -293,6 +295,7 @@ def test_tpe_learns_where_the_minimum_is(opened):
         ("sqlite://", ValueError, "use sqlite:///FILE"),
         ("mysql://host/x", ValueError, "use sqlite:///FILE, or postgresql://USER@HOST:PORT/DATABASE"),
         ("nonsense", ValueError, "is no address"),
+        ("postgresql://me:secret@127.0.0.1:abc/x", ValueError, "'postgresql://me:***@127.0.0.1:abc/x' is no address"),
     ],
 )
 def test_databases_that_cannot_be_used(url, error, help):

@@ -5,6 +5,7 @@ import dataclasses
 import jax
 import jax.numpy as jnp
 import jax.random as jr
+import jaxtyping
 import numpy as np
 import optax
 import pytest
@@ -12,6 +13,7 @@ import reference
 
 import mupc
 from mupc import _augment
+from mupc._settings import RECORDED
 from mupc.data import Dataset, Normalisation, Split
 
 
@@ -85,6 +87,48 @@ def test_bp_equals_a_plain_loop():
         np.testing.assert_allclose(got[1], pair[1], rtol=0, atol=1e-10)
 
 
+def _adamw(m, v, g, t):
+    m, v = 0.9 * m + 0.1 * g, 0.999 * v + 0.001 * g**2
+    return m, v, m / (1 - 0.9**t) / (np.sqrt(v / (1 - 0.999**t)) + 1e-8)
+
+
+def _lion(m, v, g, t):
+    return 0.99 * m + 0.01 * g, v, np.sign(0.9 * m + 0.1 * g)
+
+
+@pytest.mark.parametrize("decay", [0.0, 0.3])
+@pytest.mark.parametrize(("optimiser", "move"), [("adamw", _adamw), ("lion", _lion)])
+def test_weights_decay_beside_the_update_and_only_if_asked(optimiser, move, decay):
+    data, net = dataset(samples=8), network(use_bias=True)
+    a = reference.multipliers("mupc", 5, 6, 4, 1)
+    x, y = jnp.asarray(data.x_train, float), jnp.asarray(data.y_train, float)
+
+    def loss(params):
+        return jnp.sum((y - reference.feedforward(params, x, a, jnp.tanh, 1)[1]) ** 2) / (2 * len(y))
+
+    form = jax.tree.structure(reference.parameters(net))
+    params = [np.asarray(leaf) for leaf in jax.tree.leaves(reference.parameters(net))]
+    moments = [(0 * leaf, 0 * leaf) for leaf in params]
+    for step in range(1, 4):
+        slopes = jax.tree.leaves(jax.grad(loss)(jax.tree.unflatten(form, params)))
+        for i, (leaf, (m, v), g) in enumerate(zip(params, moments, slopes, strict=True)):
+            m, v, update = move(m, v, np.asarray(g), step)
+            shrink = decay * leaf if leaf.ndim == 2 else 0  # biases do not decay
+            params[i], moments[i] = leaf - 0.02 * (update + shrink), (m, v)
+    options = {"method": "bp", "epochs": 3, "weight_lr": 0.02, "batch_size": 8}
+    result = mupc.fit(net, data, optimiser=optimiser, energy=mupc.Energy(weight_decay=decay), **options)
+    for got, want in zip(jax.tree.leaves(reference.parameters(result.network)), params, strict=True):
+        np.testing.assert_allclose(got, want, rtol=0, atol=1e-10)
+
+
+def test_predictive_coding_decays_as_backpropagation_does():
+    """Without steps of inference the readout alone learns, and what is left of the others is their decay."""
+    data, net = dataset(samples=8), network()
+    options = {"optimiser": "adamw", "energy": mupc.Energy(weight_decay=0.3), "epochs": 2, "weight_lr": 0.02}
+    result = mupc.fit(net, data, mupc.GradientDescent(0.1, 0), batch_size=8, **options)
+    np.testing.assert_allclose(result.network.hidden.weight, net.hidden.weight * (1 - 0.3 * 0.02) ** 2, rtol=1e-12)
+
+
 def test_evaluation_covers_the_whole_split(monkeypatch):
     monkeypatch.setattr("mupc._train.EVALUATION_CHUNK", 10)  # 23 test samples: a last chunk of three
     data = dataset().with_validation(7, seed=0)
@@ -118,6 +162,7 @@ def test_records_callbacks_and_metrics():
     assert all(np.isfinite(record["norm"]) for record in seen)
     wanted = {"step", "epoch", "train_loss", "energy", "test_loss", "test_accuracy", "learning_layers", "layers"}
     assert wanted <= set(result.last)
+    assert set(result.last) - {"norm"} <= set(RECORDED)
     assert result.last["layers"] == 5
     assert result.last["epoch"] == 2.0
 
@@ -159,6 +204,8 @@ def test_regression():
         "plane", Split(x[:160], y[:160]), Split(x[160:], y[160:]), None, None, None, Normalisation(), False, ""
     )
     net = mupc.Network(5, 3, 6, 2, activation="linear", key=jr.key(0))
+    with pytest.raises(ValueError, match="cross-entropy needs classes as targets, and they are numbers in plane. Use"):
+        mupc.fit(net, data, SOLVER, batch_size=16, energy=mupc.Energy(loss="cross-entropy"))
     result = mupc.fit(net, data, mupc.GradientDescent(0.3, 2), epochs=20, weight_lr=0.05, batch_size=16)
     assert result.last["test_loss"] < 0.05 * result.history[0]["test_loss"]
     assert "test_accuracy" not in result.last
@@ -168,6 +215,8 @@ def test_unsupervised_training_learns_to_generate_the_inputs():
     data = dataset(samples=200)
     net = mupc.Network(2, 5, 12, 2, activation="tanh", parameterisation="ntp", key=jr.key(0))
     options = mupc.Energy(activity_decay=0.01)
+    with pytest.raises(ValueError, match="cross-entropy needs classes as targets, and they are the inputs"):
+        mupc.fit(net, data, SOLVER, batch_size=20, unsupervised=True, energy=mupc.Energy(loss="cross-entropy"))
     result = mupc.fit(
         net, data, mupc.GradientDescent(0.2, 20), epochs=30, weight_lr=0.01, batch_size=20, unsupervised=True,
         energy=options,
@@ -191,11 +240,39 @@ def test_unsupervised_training_learns_to_generate_the_inputs():
         ({"evaluate_every": 0}, "evaluate_every must be at least 1"),
         ({"unsupervised": True}, "the network has out_size=3, but clusters needs 5"),
         ({"precision": "half"}, "precision 'half' is not known"),
+        (
+            {"method": "bp", "solver": None, "energy": mupc.Energy(activity_decay=0.5)},
+            "backpropagation has no free activities to decay, got activity_decay=0.5",
+        ),
+        ({"optimiser": optax.adam(1e-3), "schedule": "cosine"}, "schedule='cosine' has no rate to act on"),
+        ({"metrics": {"test_accuracy": len}}, "the metric 'test_accuracy' has the name of what fit itself records"),
     ],
 )
 def test_bad_arguments(options, message):
     with pytest.raises(ValueError, match=message):
         mupc.fit(network(), dataset(), **{"solver": SOLVER, "batch_size": 8} | options)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"optimiser": optax.adam}, r"optimiser is the function adam itself: call it, such as optax\.adam"),
+        ({"callbacks": 3}, r"callbacks must be a list of functions such as \[print\], got 3"),
+        ({"callbacks": print}, "callbacks must be a list of functions"),
+        ({"callbacks": [3]}, "each of the callbacks must be a function, got 3"),
+        ({"metrics": {"m": 3}}, "the metric 'm' must be a function, got 3 of type int"),
+        ({"metrics": [len]}, "metrics must be a dictionary"),
+        ({"stop": True}, "stop must be a function, got True"),
+        ({"augment": "no"}, "augment must be True or False, got 'no'"),
+    ],
+)
+def test_wrong_types(options, message):
+    jaxtyping.config.update("jaxtyping_disable", True)  # as users see it
+    try:
+        with pytest.raises(TypeError, match=message):
+            mupc.fit(network(), dataset(), SOLVER, batch_size=8, **options)
+    finally:
+        jaxtyping.config.update("jaxtyping_disable", False)
 
 
 @pytest.mark.parametrize("solver", ["bp", mupc.ErrorSpace])

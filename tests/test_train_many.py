@@ -83,6 +83,10 @@ CASES = {
     "error space": (runs_of([mupc.ErrorSpace(steps=2)] * 2), {"schedule": "cosine"}),
     "exact": (runs_of([mupc.ExactLinear()] * 2, activation="linear"), {"optimiser": "momentum"}),
     "backprop": (runs_of([None, None]), {"method": "bp"}),
+    "decoupled decay": (
+        [mupc.Run(TANH[0], energy=mupc.Energy(weight_decay=decay)) for decay in (0.5, 0.1)],
+        {"method": "bp", "optimiser": "adamw"},
+    ),
 }
 
 
@@ -233,6 +237,13 @@ def test_rates_of_adam_are_numbers():
         ([TANH[0]], {}, TypeError, "runs must be mupc.Run objects"),
         ([mupc.Run(TANH[0])], {}, ValueError, 'method "pc" needs a solver'),
         ([GD[0], dataclasses.replace(GD[0], weight_lr=-1.0)], {}, ValueError, "weight_lr must be greater than 0"),
+        (
+            [mupc.Run(TANH[0]), mupc.Run(TANH[0], energy=mupc.Energy(activity_decay=0.5))],
+            {"method": "bp"},
+            ValueError,
+            "backpropagation has no free activities to decay",
+        ),
+        (GD, {"metrics": {"energy": len}}, ValueError, "the metric 'energy' has the name of what fit itself records"),
         (GD, {"chunk": 0}, ValueError, "chunk must be at least 1"),
         (GD, {"epochs": 0}, ValueError, "epochs must be greater than 0"),
         (GD, {"batch_size": 51}, ValueError, "batch_size=51 is more than the 50 training samples"),

@@ -9,7 +9,7 @@ import pytest
 
 import mupc
 from mupc.sweep import transfer as module
-from mupc.sweep.transfer import Cell, Size
+from mupc.sweep.transfer import Cell, Size, _size
 
 DIGITS = mupc.data.load("digits")
 GRID = {"weight_lrs": (0.05, 0.2), "activity_lrs": (0.4, 0.2)}
@@ -158,6 +158,16 @@ def test_finished_cells_are_not_trained_again(monkeypatch):
 def test_bad_arguments(options, message):
     with pytest.raises(ValueError, match=message):
         mupc.transfer(DIGITS, **SIZES | GRID | options)
+
+
+def test_arguments_of_wrong_kinds():
+    with pytest.raises(
+        TypeError, match=r"^argument 'etas' is not known. .*: small, large, weight_lrs, .*, multipliers\.$"
+    ):
+        mupc.transfer(DIGITS, **SIZES, etas=[])
+    for given in (8, "ab", None):
+        with pytest.raises(ValueError, match=f"^small must be .width, hidden_layers., got {given!r}"):
+            _size("small", given)
 
 
 def test_a_small_network_that_always_diverges(monkeypatch):

@@ -9,6 +9,7 @@ from collections.abc import Callable
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float
 
 from ._check import lookup
@@ -118,9 +119,17 @@ ACTIVATIONS = {
 def resolve(activation: str | Activation | Elementwise) -> Activation:
     """An `Activation` from its name, or from any elementwise function of an array."""
     if isinstance(activation, Activation):
+        if ACTIVATIONS.get(activation.name) is not activation:
+            _check_elementwise(activation.function)
         return activation
     if isinstance(activation, str) or not callable(activation):
         return lookup("activation", activation, ACTIVATIONS)
+    _check_elementwise(activation)
+    return Activation(getattr(activation, "__name__", type(activation).__name__), activation)
+
+
+def _check_elementwise(activation: Elementwise) -> None:
+    """Tries a function out: it must keep the shape, and no value may depend on other entries than its own."""
     probe = jax.ShapeDtypeStruct((2, 3), jnp.float32)
     try:
         out = jax.eval_shape(activation, probe)
@@ -134,4 +143,15 @@ def resolve(activation: str | Activation | Elementwise) -> Activation:
             f"activation {activation!r} is not elementwise: it maps shape {probe.shape} to "
             f"{getattr(out, 'shape', out)}. Pass a function that keeps the shape."
         )
-    return Activation(getattr(activation, "__name__", type(activation).__name__), activation)
+    z = np.array([[-0.7, 0.2, 1.1], [0.4, -1.3, 0.9]], np.float32)
+    with jax.ensure_compile_time_eval():  # values, also where the network is made inside a traced function
+        together = np.asarray(activation(jnp.asarray(z)))
+        for place in np.ndindex(z.shape):
+            others = z + 1
+            others[place] = z[place]
+            alone = np.asarray(activation(jnp.asarray(others)))
+            if not np.allclose(together[place], alone[place], rtol=1e-5, atol=1e-6, equal_nan=True):
+                raise ValueError(
+                    f"activation {activation!r} is not elementwise: its value at one entry changes with the others. "
+                    "Pass a function that acts on each entry by itself, such as jax.numpy.tanh."
+                )

@@ -43,7 +43,20 @@ def seed(value: object) -> int:
     return whole
 
 
-def number(what: str, value: Any, *, at_least: Real = None, above: Real = None) -> None:
+def boolean(what: str, value: object) -> bool:
+    """True or False; texts such as "no" would count as True."""
+    if not isinstance(value, bool | np.bool_):
+        raise TypeError(f"{what} must be True or False, got {value!r}.")
+    return bool(value)
+
+
+def function(what: str, value: object) -> None:
+    """Something that can be called."""
+    if not callable(value):
+        raise TypeError(f"{what} must be a function, got {value!r} of type {type(value).__name__}.")
+
+
+def number(what: str, value: Any, *, at_least: Real = None, above: Real = None, below: Real = None) -> None:
     """A finite number inside its bounds. Arrays (a swept or traced value) are taken on trust."""
     if hasattr(value, "aval"):
         return
@@ -55,6 +68,8 @@ def number(what: str, value: Any, *, at_least: Real = None, above: Real = None) 
         raise ValueError(f"{what} must be at least {at_least:g}, got {value:g}.")
     if above is not None and value <= above:
         raise ValueError(f"{what} must be greater than {above:g}, got {value:g}.")
+    if below is not None and value >= below:
+        raise ValueError(f"{what} must be below {below:g}, got {value:g}.")
 
 
 def shape(what: str, array: Any, expected: tuple[int | str, ...], cure: str) -> None:

@@ -14,7 +14,7 @@ from jaxtyping import Array
 
 from . import _check, _optimiser, _precision
 from ._activation import Activation
-from ._energy import Energy, as_targets
+from ._energy import Energy, as_energy, as_targets
 from ._network import Network, as_inputs, check_network
 from ._sizes import quick_jit, trajectories
 from ._solver import AbstractSolver, GradientDescent, traced
@@ -233,8 +233,8 @@ def _sizes(
     x, y = _batch(data)
     policy = _precision.resolve(None, networks)
     inputs = as_inputs(form, x)
-    inputs, targets = policy.cast((inputs, as_targets(form, y, len(inputs))))
-    options = Energy() if energy is None else energy
+    options = as_energy(energy)
+    inputs, targets = policy.cast((inputs, as_targets(form, y, len(inputs), options)))
     rate = jnp.asarray(weight_lr, policy.dtype)  # traced: another rate does not compile anew
     sizes = trajectories(networks, inputs, targets, traced(chosen), options, policy, rate, steps)
     return {quantity: np.asarray(values, np.float64) for quantity, values in sizes.items()}

@@ -1,18 +1,18 @@
 """The energy of Eq. 1 with its options, its errors, and their values layer by layer."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, ArrayLike, Float
+from jaxtyping import Array, Float
 
 from . import _check, _precision
-from ._network import Network, as_inputs
+from ._network import Network, as_floating, as_inputs
 from ._precision import Precision
-from ._types import Activities, Inputs, Outputs, Real, Scalar
+from ._types import Activities, Inputs, Outputs, Real, Rows, Scalar
 
 PerSample = Float[Array, " batch"]
 PerLayer = Float[Array, " all_layers"]
@@ -53,9 +53,10 @@ class Loss(NamedTuple):
     curvature: Callable[[Outputs, Outputs, Outputs], Array]
 
 
+CROSS_ENTROPY = "cross-entropy"
 LOSSES = {
     "mse": Loss(_squared_error, _residual, _identity_curvature),
-    "cross-entropy": Loss(_cross_entropy, _softmax_residual, _softmax_curvature),
+    CROSS_ENTROPY: Loss(_cross_entropy, _softmax_residual, _softmax_curvature),
 }
 
 
@@ -72,7 +73,8 @@ class Energy(eqx.Module):
     - `output_precision`: λ. Weight gradients of the batch terms are divided by it, so that as λ → 0 they become
       backpropagation's instead of vanishing.
     - `activity_decay`: α; it acts on every free layer, z₀ too in the unsupervised case.
-    - `weight_decay`, `orthogonality`: w and ρ, on all weights.
+    - `weight_decay`, `orthogonality`: w and ρ, on all weights. `mupc.fit` with the optimisers `"adamw"` and `"lion"`
+      takes w·W, times the rate, off the weights beside the update, where others have it in their gradient.
     """
 
     loss: str = eqx.field(static=True, default="mse")
@@ -113,10 +115,23 @@ class Energy(eqx.Module):
         ]
         return jnp.concatenate([jnp.atleast_1d(term) for term in terms])
 
+    def penalty_gradient(self, network: Network) -> Network:
+        """The gradient of all weight penalties in the weights."""
+        return eqx.filter_grad(lambda n: jnp.sum(self.layer_penalties(n)))(network)
+
     @property
     def penalises_weights(self) -> bool:
         """Whether a weight penalty can act."""
         return any(not isinstance(w, int | float) or w != 0 for w in (self.weight_decay, self.orthogonality))
+
+
+def as_energy(energy: Any) -> Energy:
+    """The energy that was given; none stands for the paper's."""
+    if energy is None:
+        return Energy()
+    if not isinstance(energy, Energy):
+        raise TypeError(f'energy must be a mupc.Energy such as mupc.Energy(loss="mse"), got {energy!r}.')
+    return energy
 
 
 def errors(network: Network, activities: Activities, x: Inputs, precision: Precision) -> tuple[Activities, Outputs]:
@@ -143,10 +158,14 @@ def returned(values: Stack, skip: int) -> Stack | float:
     return jnp.pad(values[skip:], ((0, skip), (0, 0), (0, 0))) if 0 < skip < len(values) else 0.0
 
 
-def as_targets(network: Network, y: ArrayLike | None, batch: int | None) -> Outputs:
-    """Targets (B, C) as a floating array; whole-number class labels (B,) become one-hot rows."""
+def as_targets(network: Network, y: Rows | None, batch: int | None, energy: Energy | None = None) -> Outputs:
+    """Targets (B, C) as a floating array, such as the loss of the energy can use; whole-number class labels (B,) become
+    one-hot rows."""
     if y is None:
         raise ValueError("y is missing: pass targets (batch, out_size), or whole-number class labels (batch,).")
+    y = jnp.asarray(y) if isinstance(y, Sequence) else y
+    if np.shape(y)[:1] == (0,):
+        raise ValueError(f"y has no rows, its shape is {np.shape(y)}: pass at least one sample.")
     if np.ndim(y) == 1 and network.out_size > 1 and jnp.issubdtype(jnp.result_type(y), jnp.floating):
         raise ValueError(
             f"y has shape {np.shape(y)} and holds {jnp.result_type(y)}: convert class labels to whole numbers, "
@@ -166,15 +185,21 @@ def as_targets(network: Network, y: ArrayLike | None, batch: int | None) -> Outp
         ("batch" if batch is None else batch, network.out_size),
         "Pass one row per sample of x, out_size columns, or whole-number class labels of shape (batch,).",
     )
-    y = jnp.asarray(y)
-    return y if jnp.issubdtype(y.dtype, jnp.floating) else y.astype(jnp.float32)
+    targets = as_floating("y", y)
+    cross_entropy = energy is not None and energy.loss == CROSS_ENTROPY
+    if cross_entropy and not isinstance(targets, jax.core.Tracer) and jnp.min(targets) < 0:
+        raise ValueError(
+            f"cross-entropy needs class labels or probabilities as targets, got {float(jnp.min(targets)):g} in y. Pass "
+            'those, or use the loss "mse".'
+        )
+    return targets
 
 
 def layer_energies(
     network: Network,
     activities: Any,
-    x: ArrayLike,
-    y: ArrayLike,
+    x: Rows,
+    y: Rows,
     *,
     energy: Energy | None = None,
     free_input: bool = False,
@@ -198,12 +223,12 @@ def layer_energies(
     mupc.layer_energies(network, activities, x, y)    # zero but for the last
     ```
     """
-    energy = Energy() if energy is None else energy
+    energy = as_energy(energy)
     inputs = as_inputs(network, x)
-    targets = as_targets(network, y, len(inputs))
+    targets = as_targets(network, y, len(inputs), energy)
     check_activities(network, activities, len(inputs))
     policy = _precision.resolve(None, (network, activities))
-    network, states, inputs, targets = policy.cast((network, jnp.asarray(activities), inputs, targets))
+    network, states, inputs, targets = policy.cast((network, as_floating("activities", activities), inputs, targets))
     return _layer_energies(network, states, inputs, targets, energy, free_input, policy)
 
 
@@ -228,8 +253,8 @@ def _layer_energies(
 def energy(
     network: Network,
     activities: Any,
-    x: ArrayLike,
-    y: ArrayLike,
+    x: Rows,
+    y: Rows,
     *,
     energy: Energy | None = None,
     free_input: bool = False,

@@ -6,27 +6,27 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import jax.random as jr
-from jaxtyping import Array, ArrayLike
+from jaxtyping import Array
 
 from . import _precision
-from ._energy import Energy, as_targets, check_activities
-from ._network import Network, as_inputs, check_network
+from ._energy import Energy, as_energy, as_targets, check_activities
+from ._network import Network, as_floating, as_inputs, check_key, check_network
 from ._precision import Precision
 from ._problem import problem
 from ._solution import Solution
 from ._solver import AbstractSolver, check_solver, solve, traced
-from ._types import Activities, Inputs, Outputs, PRNGKeyArray
+from ._types import Activities, Inputs, Outputs, PRNGKeyArray, Rows
 
 
 def infer(
     network: Any,
-    x: ArrayLike | None,
-    y: ArrayLike | None,
+    x: Rows | None,
+    y: Rows | None,
     solver: Any,
     *,
     energy: Energy | None = None,
-    activities: ArrayLike | None = None,
-    input: ArrayLike | None = None,
+    activities: Rows | None = None,
+    input: Rows | None = None,
     key: PRNGKeyArray | None = None,
     precision: str | None = None,
     history: bool = False,
@@ -61,32 +61,33 @@ def infer(
     """
     check_network(network)
     check_solver(solver)
-    energy = Energy() if energy is None else energy
+    energy = as_energy(energy)
     policy = _precision.resolve(precision, network)
     free = x is None
     if x is not None and (input is not None or key is not None):
         raise ValueError("input= and key= start the free z₀ of the unsupervised case: leave them out, or pass x=None.")
     if x is None:
-        targets = as_targets(network, y, None)
+        targets = as_targets(network, y, None, energy)
         inputs = as_inputs(network, _free_start(network, len(targets), input, key))
     else:
         inputs = as_inputs(network, x)
-        targets = as_targets(network, y, len(inputs))
+        targets = as_targets(network, y, len(inputs), energy)
     if len(inputs) != len(targets):
         raise ValueError(f"input has {len(inputs)} rows and y has {len(targets)}. Pass one row each per sample.")
     start = None
     if activities is not None:
         check_activities(network, activities, len(inputs))
-        start = jnp.asarray(activities)
+        start = as_floating("activities", activities)
     solver = traced(solver)
     network, inputs, targets, solver, start = policy.cast((network, inputs, targets, solver, start))
     return _infer(network, inputs, targets, solver, start, energy, policy, free, history)
 
 
-def _free_start(network: Network, batch: int, start: ArrayLike | None, key: PRNGKeyArray | None) -> ArrayLike:
+def _free_start(network: Network, batch: int, start: Rows | None, key: PRNGKeyArray | None) -> Rows:
     if start is not None:
         return start
     key = jr.key(0) if key is None else key
+    check_key(key)
     # one key per row, so that a sample's start does not depend on the size of its batch
     return jax.vmap(lambda i: jr.normal(jr.fold_in(key, i), (network.in_size,)))(jnp.arange(batch))
 

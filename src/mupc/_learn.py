@@ -3,18 +3,17 @@
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import ArrayLike
 
 from . import _precision
-from ._energy import Energy, as_targets
-from ._network import Network, as_inputs, backward_pass, forward_pass
+from ._energy import Energy, as_energy, as_targets
+from ._network import Network, as_inputs, backward_pass, check_network, forward_pass
 from ._precision import POLICIES, Precision
-from ._solution import Solution
-from ._types import Activities, Inputs, Outputs
+from ._solution import Solution, check_solution
+from ._types import Activities, Inputs, Outputs, Rows
 
 
 def weight_gradients(
-    network: Network, solution: Solution, x: ArrayLike | None = None, *, energy: Energy | None = None
+    network: Network, solution: Solution, x: Rows | None = None, *, energy: Energy | None = None
 ) -> Network:
     """The gradient of the energy in the weights, at the activities that inference found.
 
@@ -41,7 +40,9 @@ def weight_gradients(
     gradients.hidden.weight.shape      # (3, 16, 16)
     ```
     """
-    energy = Energy() if energy is None else energy
+    check_network(network)
+    check_solution(solution)
+    energy = as_energy(energy)
     policy = POLICIES[solution.precision]
     if solution.input is not None:
         x = solution.input
@@ -88,15 +89,14 @@ def layer_gradients(
     )
     gradients = eqx.tree_at(lambda n: (n.input, n.hidden, n.readout), network, layers)
     if energy.penalises_weights:
-        penalties = eqx.filter_grad(lambda n: jnp.sum(energy.layer_penalties(n)))(network)
-        gradients = jax.tree.map(jnp.add, gradients, penalties)
+        gradients = jax.tree.map(jnp.add, gradients, energy.penalty_gradient(network))
     return gradients
 
 
 def backprop_gradients(
     network: Network,
-    x: ArrayLike,
-    y: ArrayLike,
+    x: Rows,
+    y: Rows,
     *,
     energy: Energy | None = None,
     precision: str | None = None,
@@ -118,15 +118,20 @@ def backprop_gradients(
     gradients = mupc.backprop_gradients(network, jnp.ones((2, 8)), jnp.array([0, 2]))
     ```
     """
-    energy = Energy() if energy is None else energy
+    energy = as_energy(energy)
+    check_backprop(energy)
+    policy = _precision.resolve(precision, network)
+    inputs = as_inputs(network, x)
+    network, inputs, targets = policy.cast((network, inputs, as_targets(network, y, len(inputs), energy)))
+    return backprop_step(network, inputs, targets, energy, policy)[0]
+
+
+def check_backprop(energy: Energy) -> None:
+    """Raises for an energy that backpropagation does not have."""
     if energy.decays_activities:
         raise ValueError(
             f"backpropagation has no free activities to decay, got activity_decay={energy.activity_decay}. Set it to 0."
         )
-    policy = _precision.resolve(precision, network)
-    inputs = as_inputs(network, x)
-    network, inputs, targets = policy.cast((network, inputs, as_targets(network, y, len(inputs))))
-    return backprop_step(network, inputs, targets, energy, policy)[0]
 
 
 @eqx.filter_jit

@@ -1,20 +1,21 @@
 """The network of Eq. 1: an input layer, hidden layers stacked on a leading axis, and a readout."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import jax.random as jr
-from jaxtyping import Array, ArrayLike, Float, PyTree
+import numpy as np
+from jaxtyping import Array, Float, PyTree
 
 from . import _activation, _check, _precision
 from ._activation import Activation
 from ._layer import AbstractLayer, Dense
 from ._parameterisation import PARAMETERISATIONS, Multipliers, Sizes, initialise
 from ._precision import Precision
-from ._types import Activities, Elementwise, Initialiser, Inputs, Outputs, PRNGKeyArray
+from ._types import Activities, Elementwise, Initialiser, Inputs, Outputs, PRNGKeyArray, Rows
 
 UNROLL = 4
 """Layers per turn of the loop over depth on a GPU, where a turn costs more than the arithmetic of a layer."""
@@ -84,12 +85,10 @@ class Network(eqx.Module):
         skip: int = 1,
         use_bias: bool = False,
         init: str | Initialiser | None = None,
-        multipliers: tuple[float, ...] | None = None,
+        multipliers: Sequence[int | float] | None = None,
         key: Any,
     ) -> None:
-        raw = getattr(key, "dtype", None) == jnp.uint32 and key.shape == (2,)  # as jax.random.PRNGKey makes them
-        if not (raw or (hasattr(key, "dtype") and jnp.issubdtype(key.dtype, jax.dtypes.prng_key))):
-            raise TypeError(f"key must be a JAX random key such as jax.random.key(0), got {key!r}.")
+        check_key(key)
         self.in_size = _check.integer("in_size", in_size, 1)
         self.out_size = _check.integer("out_size", out_size, 1)
         self.width = _check.integer("width", width, 1)
@@ -106,6 +105,7 @@ class Network(eqx.Module):
                 f"skip={skip} needs more than {skip} hidden layers, got {depth}. "
                 "Use a shorter skip, or skip=0 for none."
             )
+        _check.boolean("use_bias", use_bias)
         self.activation = _activation.resolve(activation)
         row = _check.lookup("parameterisation", parameterisation, PARAMETERISATIONS)
         self.parameterisation = row.name
@@ -129,13 +129,13 @@ class Network(eqx.Module):
         """H, the number of layers of hidden activities."""
         return jax.tree.leaves(self.hidden)[0].shape[0] + 1
 
-    def __call__(self, x: ArrayLike) -> Outputs:
+    def __call__(self, x: Rows) -> Outputs:
         """The prediction (B, C) for a batch of inputs (B, D)."""
         return forward(self, x)[1]
 
 
-def _as_multipliers(given: tuple[float, ...]) -> Multipliers:
-    if len(given) != 3:
+def _as_multipliers(given: Sequence[int | float]) -> Multipliers:
+    if np.shape(given) != (3,):
         raise ValueError(f"multipliers must be three numbers (input, hidden, readout), got {given!r}.")
     for name, value in zip(("input", "hidden", "readout"), given, strict=True):
         _check.number(f"the {name} multiplier", value)
@@ -143,7 +143,7 @@ def _as_multipliers(given: tuple[float, ...]) -> Multipliers:
     return float(first), float(hidden), float(last)
 
 
-def forward(network: Network, x: ArrayLike, *, precision: str | None = None) -> tuple[Activities, Outputs]:
+def forward(network: Network, x: Rows, *, precision: str | None = None) -> tuple[Activities, Outputs]:
     """The forward pass: activities (H, B, N) at which every error is zero, and the output (B, C).
 
     **Arguments:** the network, inputs (B, D), and a precision policy (default: that of the weights, in full).
@@ -169,12 +169,26 @@ def check_network(network: Any) -> None:
         raise TypeError(f"the first argument must be a mupc.Network, got {type(network).__name__}.")
 
 
-def as_inputs(network: Any, x: ArrayLike) -> Inputs:
+def check_key(key: Any) -> None:
+    """What random numbers are drawn with."""
+    raw = getattr(key, "dtype", None) == jnp.uint32 and key.shape == (2,)  # as jax.random.PRNGKey makes them
+    if not (raw or (hasattr(key, "dtype") and jnp.issubdtype(key.dtype, jax.dtypes.prng_key))):
+        raise TypeError(f"key must be a JAX random key such as jax.random.key(0), got {key!r}.")
+
+
+def as_inputs(network: Any, x: Rows) -> Inputs:
     """`x` as a floating array, after a check of its shape."""
     check_network(network)
     _check.shape("x", x, ("batch", network.in_size), "Pass one row per sample, in_size columns.")
-    x = jnp.asarray(x)
-    return x if jnp.issubdtype(x.dtype, jnp.floating) else x.astype(jnp.float32)
+    return as_floating("x", x)
+
+
+def as_floating(what: str, values: Rows) -> Float[Array, "..."]:
+    """Numbers as a floating array. Complex ones would lose a part."""
+    array = jnp.asarray(values)
+    if jnp.issubdtype(array.dtype, jnp.complexfloating):
+        raise TypeError(f"{what} must hold real numbers, got {array.dtype}. Pass {what}.real, or the parts as columns.")
+    return array if jnp.issubdtype(array.dtype, jnp.floating) else array.astype(jnp.float32)
 
 
 @eqx.filter_jit

@@ -1,14 +1,16 @@
 """What a training run is asked to do, checked before anything is compiled."""
 
 import dataclasses
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 import jax.random as jr
 
 from . import _check, _optimiser, _precision
-from ._energy import Energy
-from ._network import Network
+from ._energy import CROSS_ENTROPY, Energy, as_energy
+from ._learn import check_backprop
+from ._network import Network, check_network
 from ._optimiser import Optimiser
 from ._solver import check_solver, traced
 from ._step import Format, Job
@@ -17,6 +19,11 @@ from .data import Dataset
 
 METHODS = ("pc", "bp")
 ON_DIVERGENCE = ("stop", "halve-lr")
+RECORDED = (
+    "step", "epoch", "total_steps", "seconds", "steps_per_second", "diverged", "back_to_step", "weight_lr", "energy",
+    "train_loss", "test_loss", "validation_loss", "test_accuracy", "validation_accuracy", "learning_layers", "layers",
+)  # fmt: skip
+"""All that a record of `fit` may have besides metrics."""
 
 
 class Plan(NamedTuple):
@@ -56,13 +63,13 @@ class Settings:
     ) -> Job:
         """What to do, with everything checked."""
         validate(
-            network, dataset, solver, self.epochs, self.batch_size, self.method, self.unsupervised, self.augment
-        )  # fmt: skip
+            network, dataset, solver, self.epochs, self.batch_size, self.method, self.unsupervised, self.augment, energy
+        )
         _optimiser.check(self.optimiser, weight_lr, self.schedule)
         policy = _precision.resolve(self.precision, network)
         return Job(
             solver=traced(solver),
-            energy=Energy() if energy is None else energy,
+            energy=as_energy(energy),
             raw=jnp.asarray(dataset.train.raw),
             targets=jnp.asarray(dataset.train.targets),
             key=jr.key(_check.seed(seed)),
@@ -95,12 +102,16 @@ def validate(
     method: str,
     unsupervised: bool,
     augment: bool,
+    energy: Energy | None = None,
 ) -> None:
     """Raises for what cannot be trained, before anything is compiled."""
+    check_network(network)
     if not isinstance(dataset, Dataset):
         raise TypeError(f'dataset must be a mupc.data.Dataset such as mupc.data.load("digits"), got {dataset!r}.')
     if method not in METHODS:
         raise ValueError(_check.unknown("method", method, METHODS))
+    _check.boolean("unsupervised", unsupervised)
+    _check.boolean("augment", augment)
     if method == "pc" and solver is None:
         raise ValueError('method "pc" needs a solver, such as mupc.GradientDescent(lr=0.01, steps=128).')
     if method == "pc":
@@ -121,6 +132,33 @@ def validate(
             raise ValueError(f"the network has {name}={size}, but {dataset.name} needs {want}. Make the network so.")
     if augment and dataset.image_shape is None:
         raise ValueError(f"augment needs images, and {dataset.name} has none. Leave it out.")
+    check_energy(energy, dataset, method, unsupervised)
+
+
+def check_energy(energy: Energy | None, dataset: Dataset, method: str, unsupervised: bool) -> None:
+    """Raises for an energy that the method does not have, or whose loss the targets do not fit."""
+    energy = as_energy(energy)
+    if method == "bp":
+        check_backprop(energy)
+    if energy.loss == CROSS_ENTROPY and (unsupervised or dataset.classes is None):
+        what = "the inputs themselves in unsupervised training" if unsupervised else f"numbers in {dataset.name}"
+        raise ValueError(f'cross-entropy needs classes as targets, and they are {what}. Use the loss "mse".')
+
+
+def check_hooks(metrics: Any, callbacks: Any, stop: Any) -> None:
+    """Raises for metrics, callbacks or a `stop` that training could not call."""
+    if metrics is not None and not isinstance(metrics, Mapping):
+        raise TypeError(f'metrics must be a dictionary such as {{"norm": function_of_the_network}}, got {metrics!r}.')
+    for name, metric in (metrics or {}).items():
+        _check.function(f"the metric {name!r}", metric)
+        if name in RECORDED:
+            raise ValueError(f"the metric {name!r} has the name of what fit itself records. Give it another.")
+    if not isinstance(callbacks, Sequence):
+        raise TypeError(f"callbacks must be a list of functions such as [print], got {callbacks!r}.")
+    for callback in callbacks:
+        _check.function("each of the callbacks", callback)
+    if stop is not None:
+        _check.function("stop", stop)
 
 
 def check_keeping(

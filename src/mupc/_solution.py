@@ -1,5 +1,7 @@
 """What inference returns."""
 
+from typing import Any
+
 import equinox as eqx
 from jaxtyping import Array, Float, Int
 
@@ -53,3 +55,12 @@ class Solution(eqx.Module):
     result: RESULTS
     history: History | None
     precision: str = eqx.field(static=True)
+
+
+def check_solution(solution: Any) -> None:
+    """What learning needs of inference."""
+    if not isinstance(solution, Solution):
+        raise TypeError(
+            f"solution must be a mupc.Solution, what mupc.infer(network, x, y, solver) returns, got an object of type "
+            f"{type(solution).__name__}. The order is (network, solution, x)."
+        )

@@ -16,7 +16,7 @@ from ._energy import Energy
 from ._infer import infer
 from ._learn import backprop_step, weight_gradients
 from ._network import Network, forward_pass
-from ._optimiser import Optimiser, rule
+from ._optimiser import Optimiser, decoupled, rule
 from ._precision import POLICIES
 from ._problem import problem
 from ._solver import AbstractSolver
@@ -61,9 +61,16 @@ class Job(eqx.Module):
     precision: str = eqx.field(static=True)
     batch_size: int = eqx.field(static=True)
 
+    @property
+    def learned(self) -> Energy:
+        """The energy of which the optimiser sees the gradient."""
+        return dataclasses.replace(self.energy, weight_decay=0.0) if decoupled(self.optimiser) else self.energy
+
     def rule(self, step: Int[Array, ""]) -> optax.GradientTransformation:
         """How gradients become updates at this step."""
-        return rule(self.optimiser, self.weight_lr, self.schedule, self.total_steps, step)
+        beside = Energy(weight_decay=self.energy.weight_decay if decoupled(self.optimiser) else 0.0)
+        decay = beside.penalty_gradient if beside.penalises_weights else None
+        return rule(self.optimiser, self.weight_lr, self.schedule, self.total_steps, step, decay)
 
     def start(self, network: Network) -> "State":
         """The state before the first step."""
@@ -137,7 +144,7 @@ def _learn(job: Job, state: State, batch: Int[Array, " batch"]) -> tuple[Network
     """Gradients, the loss of the prediction, and the energy after inference (the loss itself for BP)."""
     network, x, y, key = _draw(job, state, batch)
     if job.solver is None:
-        gradients, prediction = backprop_step(network, x, y, job.energy, POLICIES[job.precision])
+        gradients, prediction = backprop_step(network, x, y, job.learned, POLICIES[job.precision])
         loss = jnp.mean(job.energy.output_loss(prediction, y))
         return gradients, loss, loss
     free = job.format.unsupervised
@@ -150,7 +157,7 @@ def _learn(job: Job, state: State, batch: Int[Array, " batch"]) -> tuple[Network
         key=key if free else None,
         precision=job.precision,
     )
-    gradients = weight_gradients(network, solution, x, energy=job.energy)
+    gradients = weight_gradients(network, solution, x, energy=job.learned)
     reached = solution.output if free else solution.prediction
     return gradients, jnp.mean(job.energy.output_loss(reached, y)), solution.energy
 

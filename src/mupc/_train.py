@@ -21,7 +21,7 @@ from ._network import Network
 from ._optimiser import Optimiser
 from ._precision import POLICIES
 from ._settings import METHODS as METHODS
-from ._settings import Plan, Settings, check_keeping
+from ._settings import Plan, Settings, check_hooks, check_keeping
 from ._settings import validate as validate
 from ._step import Chunks, Job, Measured, Program, State, Trace, run_interval
 from ._types import Real
@@ -131,6 +131,7 @@ def fit(
         epochs, method, batch_size, optimiser, schedule, evaluate_every, unsupervised, augment, precision
     )  # fmt: skip
     job = settings.job(network, dataset, solver, energy, weight_lr, seed)
+    check_hooks(metrics, callbacks, stop)
     check_keeping(checkpoints is not None, checkpoint_every, keep, on_divergence, optimiser)
     keeper = Keeper(every=checkpoint_every, halve=on_divergence == "halve-lr", stop=stop)
 

@@ -17,12 +17,12 @@ import numpy as np
 
 from . import _check, _optimiser
 from ._checkpoint import Checkpoints, describe
-from ._energy import Energy
+from ._energy import Energy, as_energy
 from ._keeper import Keeper
 from ._network import Network, check_network
 from ._optimiser import Optimiser
 from ._precision import POLICIES
-from ._settings import Settings
+from ._settings import Settings, check_energy, check_hooks
 from ._solver import AbstractSolver, traced
 from ._step import Job, Program, State, advance, epoch_order, measure, tune
 from ._train import EVALUATION_CHUNK, Evaluation, FitResult, Record, train
@@ -105,8 +105,10 @@ def fit_many(
     )
     first = runs[0]
     job = settings.job(first.network, dataset, first.solver, first.energy, first.weight_lr, first.seed)
+    check_hooks(metrics, callbacks, stop)
     for run in runs:
         _optimiser.check(optimiser, run.weight_lr, schedule)
+        check_energy(run.energy, dataset, method, unsupervised)
     limit = _room(job, first.network, dataset) if chunk is None else _check.integer("chunk", chunk, 1)
     size = -(-len(runs) // -(-len(runs) // limit))  # as even as the number of chunks allows
     filled = runs + runs[-1:] * (-len(runs) % size)
@@ -150,7 +152,7 @@ def _together(runs: list[Run], job: Job) -> Job:
     dtype = POLICIES[job.precision].dtype
     numbers = (
         _stack([traced(run.solver) for run in runs], dtype),
-        _stack([Energy() if run.energy is None else run.energy for run in runs], dtype),
+        _stack([as_energy(run.energy) for run in runs], dtype),
         jnp.stack([jr.key(_check.seed(run.seed)) for run in runs]),
         jnp.asarray([run.weight_lr for run in runs], dtype),
     )

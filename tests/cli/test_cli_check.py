@@ -133,6 +133,7 @@ def test_a_trained_network(check, train):
         (["--widths", "--depths"], "nothing to compare"),
         (["--widths", "8", "16", "--seeds", "1"], "--seeds 1"),
         (["--seeds", "0"], "seeds must be at least 1"),
+        (["--steps", "-1"], "--steps must be at least 0, got -1"),
         (["--steps", "-1"], "steps must be at least 0"),
         (["--hidden-layers", "3"], "--hidden-layers must be at least 4"),
         (["--weight-lr", "0"], "--weight-lr must be greater than 0"),

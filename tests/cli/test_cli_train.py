@@ -15,7 +15,7 @@ from mupc._optimiser import OPTIMISERS, SCHEDULES
 from mupc._parameterisation import INITS, PARAMETERISATIONS
 from mupc._precision import POLICIES
 from mupc._train import METHODS
-from mupc.cli import config, outcome, reach
+from mupc.cli import config, flags, outcome, reach
 from mupc.cli.config import TrainConfig
 from mupc.cli.display import Display
 from mupc.cli.solvers import SOLVERS, make_solver
@@ -157,7 +157,7 @@ SLOW = ("adam", "ode")
 
 @pytest.mark.parametrize(
     "solver",
-    [pytest.param(name, marks=pytest.mark.zoo if name in SLOW else ()) for name in typing.get_args(config.Solver)],
+    [pytest.param(name, marks=pytest.mark.zoo if name in SLOW else ()) for name in typing.get_args(flags.Solver)],
 )
 def test_every_solver_trains(train, solver):
     activation = "linear" if solver == "exact-linear" else "relu"
@@ -253,14 +253,14 @@ def test_float64(train):
 
 def test_choices_are_those_of_the_library():
     tables = {
-        config.Activation: ACTIVATIONS,
-        config.Parameterisation: PARAMETERISATIONS,
-        config.Init: INITS,
-        config.Loss: LOSSES,
-        config.Optimiser: OPTIMISERS,
-        config.Schedule: SCHEDULES,
-        config.Precision: POLICIES,
-        config.Solver: SOLVERS,
+        flags.Activation: ACTIVATIONS,
+        flags.Parameterisation: PARAMETERISATIONS,
+        flags.Init: INITS,
+        flags.Loss: LOSSES,
+        flags.Optimiser: OPTIMISERS,
+        flags.Schedule: SCHEDULES,
+        flags.Precision: POLICIES,
+        flags.Solver: SOLVERS,
         typing.get_type_hints(TrainConfig)["method"]: METHODS,
     }
     for literal, table in tables.items():

@@ -89,6 +89,7 @@ def test_validation_is_disjoint_complete_and_deterministic(count, seed):
 def test_validation_by_fraction_depends_on_the_seed():
     digits = data.load("digits")
     parts = [digits.with_validation(0.1, seed) for seed in (0, 1)]
+    np.testing.assert_array_equal(digits.with_validation(0.1).validation.raw, parts[0].validation.raw)
     assert [len(part.validation) for part in parts] == [144, 144]
     assert not np.array_equal(parts[0].validation.raw, parts[1].validation.raw)
 

@@ -59,8 +59,8 @@ def test_runs_that_figures_share_are_counted_once_in_the_sum_of_what_was_measure
     runs = [{"depth": 8, "seconds": 60.0}, {"depth": 16, "seconds": 120.0}, {"depth": 32, "seconds": 600.0}]
 
     def result(slug, device, *data):
-        spent = sum(row["seconds"] for row in data)
-        return dict(slug=slug, preset="paper", device=device, data=data, seconds=spent, cells={"finished": len(data)})
+        about = {"slug": slug, "preset": "paper", "device": device, "data": data, "cells": {"finished": len(data)}}
+        return about | {"seconds": sum(row["seconds"] for row in data)}
 
     page = cost.table(
         [

@@ -15,8 +15,9 @@ import mupc
 from mupc.bench import PRESETS, WORKLOADS
 from mupc.cli.bench import BenchFlags
 from mupc.cli.check import CheckFlags
-from mupc.cli.config import OutputFlags, TrainConfig
+from mupc.cli.config import TrainConfig
 from mupc.cli.export import ExportFlags
+from mupc.cli.flags import OutputFlags
 from mupc.cli.hessian import HessianFlags
 from mupc.cli.predict import PredictFlags
 from mupc.cli.report import report

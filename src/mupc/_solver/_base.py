@@ -99,7 +99,7 @@ def check_limits(steps: int, tol: Real | None) -> None:
     """What every solver asks of its step limit and tolerance."""
     _check.integer("steps", steps, 0)
     if tol is not None:
-        _check.number("tol", tol, above=0)
+        _check.number("tol", tol, above=0, below=1)
 
 
 def traced(solver: AbstractSolver | None) -> AbstractSolver | None:

@@ -48,8 +48,9 @@ class ErrorSpace(AbstractSolver[_State]):
 
     network = mupc.Network(in_size=8, out_size=3, width=16, hidden_layers=64, key=jr.key(0))
     x, y = jnp.ones((2, 8)), jnp.array([0, 2])
-    solution = mupc.infer(network, x, y, mupc.ErrorSpace(), energy=mupc.Energy(output_precision=0.1))
-    mupc.credit_reach(network, solution, x, y).learning_layers     # 65: all
+    energy = mupc.Energy(output_precision=0.1)
+    solution = mupc.infer(network, x, y, mupc.ErrorSpace(), energy=energy)
+    mupc.credit_reach(network, solution, x, y, energy=energy).learning_layers      # 65: all
     ```
     """
 

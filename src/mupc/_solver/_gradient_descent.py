@@ -85,9 +85,8 @@ class GradientDescent(AbstractSolver[Increments | None]):
             raise ValueError(f'lr="auto" chooses the momentum itself, got momentum={momentum!r}. Leave it out.')
         if not auto:
             _check.number("lr", lr, above=0)
-        _check.number("momentum", momentum, at_least=0)
-        if isinstance(momentum, int | float) and momentum >= 1:
-            raise ValueError(f"momentum must be below 1, got {momentum!r}.")
+        _check.number("momentum", momentum, at_least=0, below=1)
+        _check.boolean("nesterov", nesterov)
         self.lr = lr
         self.steps = AUTO_STEPS if steps is None else steps
         self.momentum = momentum

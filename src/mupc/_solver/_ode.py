@@ -2,6 +2,7 @@
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool
@@ -30,7 +31,8 @@ class ODE(AbstractSolver[_State]):
 
     **Arguments:**
 
-    - `solver`: a diffrax solver with an error estimate; `diffrax.Tsit5()` by default.
+    - `solver`: a diffrax solver with an error estimate; `diffrax.Tsit5()` by default. Implicit ones, such as
+      `diffrax.Kvaerno5()`, factorise a matrix of all activities of the batch: they are for small networks.
     - `t1`: the end time. `dt0`: the first step, chosen by itself by default.
     - `rtol`, `atol`: of the step size control, `atol` relative to the size of the first gradient. By default a
       hundredth of `tol` (1e-5 without one): an explicit solver dithers around the point of rest at about ten times
@@ -72,6 +74,8 @@ class ODE(AbstractSolver[_State]):
         self.solver = diffrax.Tsit5() if solver is None else solver
         if not isinstance(self.solver, diffrax.AbstractAdaptiveSolver):
             raise TypeError(f"solver must be a diffrax solver with an error estimate such as Tsit5(), got {solver!r}.")
+        if self.solver.term_structure is not diffrax.AbstractTerm:
+            raise TypeError(f"solver must be for equations of one term, such as Tsit5() or Kvaerno5(), got {solver!r}.")
         check_limits(steps, tol)
         fine = 1e-5 if tol is None else 1e-2 * tol
         self.rtol, self.atol = (fine if value is None else value for value in (rtol, atol))
@@ -107,8 +111,9 @@ class ODE(AbstractSolver[_State]):
     ) -> tuple[Increments, _State]:
         term = _flow(problem)
         start, end, scale, solver, kept, jump = state
-        moved, error, _, following, _ = self.solver.step(term, start, end, delta, None, solver, jump)
-        accept, first, last, jump, kept, _ = self._controller(scale).adapt_step_size(
+        controller = self._controller(scale)
+        moved, error, _, following, _ = self._within(controller).step(term, start, end, delta, None, solver, jump)
+        accept, first, last, jump, kept, _ = controller.adapt_step_size(
             start, end, delta, moved, None, error, self._order(term), kept
         )
         choose = lambda new, old: jnp.where(accept, new, old)  # noqa: E731
@@ -125,6 +130,16 @@ class ODE(AbstractSolver[_State]):
 
     def _controller(self, scale: Scalar) -> "diffrax.PIDController":
         return _diffrax().PIDController(rtol=self.rtol, atol=self.atol * scale)
+
+    def _within(self, controller: "diffrax.PIDController") -> "diffrax.AbstractSolver":
+        """The solver, if it is implicit with the controller's tolerances for its equations, as diffrax sets them."""
+        solver = self.solver
+        if not isinstance(solver, _diffrax().AbstractImplicitSolver):
+            return solver
+        chosen = lambda value: eqx.is_array_like(value) or callable(value)  # noqa: E731 (diffrax has a placeholder else)
+        names = [name for name in ("rtol", "atol", "norm") if not chosen(getattr(solver.root_finder, name))]
+        pick = lambda tree: [getattr(tree, name) for name in names]  # noqa: E731
+        return eqx.tree_at(lambda s: pick(s.root_finder), solver, pick(controller))
 
     def _order(self, term: Any) -> Any:
         return self.solver.error_order(term)

@@ -157,9 +157,15 @@ class Options:
         return max(1, samples // 10) if self.quick else samples
 
     @property
+    def grid(self) -> dict[str, tuple[float, ...]]:
+        """The learning rates of a grid, `etas` and `betas`: those given, or the paper's."""
+        etas, betas = (PAPER_ETAS, PAPER_BETAS) if self.paper else (self.etas, self.betas)
+        return {"etas": etas, "betas": betas}
+
+    @property
     def rates(self) -> list[tuple[float, float]]:
         """The pairs of η and β of a grid."""
-        return list(itertools.product(*((PAPER_ETAS, PAPER_BETAS) if self.paper else (self.etas, self.betas))))
+        return list(itertools.product(self.grid["etas"], self.grid["betas"]))
 
 
 def validate(options: Options) -> None:
@@ -215,6 +221,11 @@ def expand(options: Options) -> list[Case]:
             for width, depth, batch, count in itertools.product(widths, depths, batches, steps):
                 found.append(Case(name, depth, width, count, batch))
     return list(dict.fromkeys(found))
+
+
+def count_cases(number: int) -> str:
+    """So many cases, in words."""
+    return "1 case" if number == 1 else f"{number} cases"
 
 
 def finite(value: float) -> float | None:

@@ -66,7 +66,7 @@ def begin(options: Options, cases: list[Case]) -> dict[str, Any]:
     for case in cases:
         if case.workload in SAMPLES:
             training_data(case, options)
-    return {"config": dataclasses.asdict(options), "device": device(), "versions": versions()}
+    return {"config": dataclasses.asdict(options) | options.grid, "device": device(), "versions": versions()}
 
 
 def conclusions(rows: list[Row]) -> dict[str, Any]:

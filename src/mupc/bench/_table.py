@@ -7,6 +7,8 @@ from ._cases import UPDATES, WORKLOADS
 
 Row = Mapping[str, Any]
 Column = tuple[str, Callable[[Row], str]]
+DISPATCH = 1e-6
+"""Seconds that no program can be called in."""
 
 
 class Table(NamedTuple):
@@ -65,6 +67,13 @@ def _time(name: str, group: str = "times") -> Callable[[Row], str]:
 
 def _of(group: str, name: str, written: Callable[[float | None], str] = _number) -> Callable[[Row], str]:
     return lambda row: written(row[group].get(name))
+
+
+def _of_batched(row: Row) -> str:
+    """A share of the batched product's rate, if it has one: a tiny product takes as long as to call it."""
+    flops = 2 * max(1, row["hidden_layers"] - 1) * row["width"] ** 2 * row["batch_size"]
+    tiny = flops / row["ceilings"]["matmul_flops_per_s"] < DISPATCH
+    return _percent(None if tiny else row["shares"].get("batched_matmul"))
 
 
 def _spread(row: Row) -> str:
@@ -133,7 +142,7 @@ _LAYOUTS: list[tuple[tuple[str, ...], str, list[Column]]] = [
             *_NAMED,
             *_COSTS,
             ("once ms", _seconds("floor", "once_s")),
-            ("of batched", _of("shares", "batched_matmul", _percent)),
+            ("of batched", _of_batched),
             *_COMPILED,
         ],
     ),

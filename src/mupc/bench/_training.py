@@ -134,13 +134,13 @@ def measure_grid(case: Case, options: Options, precision: str) -> Row:
     def one(run: Run) -> FitResult:
         return fit(run.network, dataset, run.solver, weight_lr=run.weight_lr, seed=run.seed, **shared)
 
-    part = runs[: options.sequential]
+    part = spread(len(runs), options.sequential)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)  # of runs that diverge, which are counted
         first_many, _ = _timed(many)
         together, results = _timed(many)
         first_one, _ = _timed(lambda: one(runs[0]))
-        alone, singles = _timed(lambda: [one(run) for run in part])
+        alone, singles = _timed(lambda: [one(runs[place]) for place in part])
     alone *= len(runs) / len(part)
     return {
         "data": dataset.name,
@@ -152,15 +152,21 @@ def measure_grid(case: Case, options: Options, precision: str) -> Row:
         "first_alone_s": first_one,
         "ratios": {"one after another / together": alone / together},
         "diverged": sum(result.diverged for result in results),
-        **differences(results, singles),
+        **differences([results[place] for place in part], singles),
         "notes": [] if len(part) == len(runs) else [f"{len(part)} runs one after another, extrapolated to {len(runs)}"],
     }
+
+
+def spread(count: int, wanted: int | None) -> list[int]:
+    """Places of so many of `count` runs, from the first to the last: a few must not all have the same rates."""
+    few = count if wanted is None else min(wanted, count)
+    return [int(place) for place in np.linspace(0, count - 1, few).round()]
 
 
 def differences(together: list[FitResult], alone: list[FitResult]) -> dict[str, Any]:
     """How far apart the training losses of the same runs are, relative to their size: of the first ten steps, and at
     the end, where training itself has amplified any rounding. Runs that diverged are left out."""
-    pairs = list(zip(together, alone, strict=False))
+    pairs = list(zip(together, alone, strict=True))
     good = [(a, b) for a, b in pairs if not (a.diverged or b.diverged)]
     start = [np.abs(a.losses[:10] - b.losses[:10]) / np.abs(b.losses[:10]) for a, b in good]
     end = [abs(a.last["train_loss"] - b.last["train_loss"]) / abs(b.last["train_loss"]) for a, b in good]

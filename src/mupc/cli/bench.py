@@ -7,7 +7,7 @@ from typing import Annotated
 import tyro
 
 from ..bench import PRECISIONS, PRESETS, WORKLOADS, Options
-from .config import Activation, DataDir, ScreenFlags, hint
+from .flags import Activation, DataDir, ScreenFlags, hint
 from .parse import parse
 from .termination import Termination
 

@@ -7,7 +7,8 @@ from typing import Annotated
 
 import tyro
 
-from .config import NUMBER_OR_AUTO, DataDir, FormFlags, ScreenFlags, Solver, hint, in_flags
+from .config import in_flags
+from .flags import NUMBER_OR_AUTO, DataDir, FormFlags, ScreenFlags, Solver, hint
 from .parse import parse
 from .termination import Termination
 
@@ -88,6 +89,8 @@ def run(argv: list[str]) -> int:
         ),
         default=CheckFlags(compare=CompareFlags(), network=FormFlags(), learn=LearnFlags(), output=OutputFlags()),
     )
+    if flags.compare.steps < 0:
+        raise ValueError(f"--steps must be at least 0, got {flags.compare.steps}.")
     from rich.console import Console
 
     from .check_job import check

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import tyro
 
 from .. import data as library
-from .config import DataDir, hint
+from .flags import DataDir, hint
 from .parse import call_one
 
 NAMES = "NAME [NAME ...]"

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import tyro
 
-from .config import ScreenFlags, hint
+from .flags import ScreenFlags, hint
 from .parse import parse
 
 

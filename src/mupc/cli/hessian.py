@@ -7,7 +7,8 @@ from typing import Annotated, Literal
 
 import tyro
 
-from .config import Activation, Init, Loss, Parameterisation, ScreenFlags, hint, in_flags
+from .config import in_flags
+from .flags import Activation, Init, Loss, Parameterisation, ScreenFlags, hint
 from .parse import parse
 from .termination import Termination
 

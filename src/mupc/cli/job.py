@@ -25,8 +25,9 @@ from .._solver import AbstractSolver
 from .._train import FitResult, fit, validate
 from ..data import Dataset
 from ..experiments._machine import device, versions
-from .config import FORMAT, FormFlags, OutputFlags, TrainConfig, as_dict, load
+from .config import FORMAT, TrainConfig, as_dict, load
 from .display import Display
+from .flags import FormFlags, OutputFlags
 from .outcome import conclude, draw, how_to_go_on, outcome
 from .reach import ReachMeter, summarise
 from .run_folder import RunFolder, strict

@@ -7,8 +7,9 @@ from typing import Any
 from .._keeper import BACK_TO
 from .._train import FitResult
 from ..plots import credit_reach, learning_curve
-from .config import ACTIVITY_LR, TrainConfig
+from .config import TrainConfig
 from .display import Display, clock, percent
+from .flags import ACTIVITY_LR
 from .reach import sentence
 
 FALLEN = 0.02

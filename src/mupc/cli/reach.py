@@ -11,7 +11,8 @@ from .._network import Network
 from .._solver import AbstractSolver
 from ..data import Dataset
 from ..diagnostics import LIMITS, CreditReach, credit_reach
-from .config import WEIGHT_LR_ALL, TrainConfig
+from .config import TrainConfig
+from .flags import WEIGHT_LR_ALL
 
 Record = dict[str, Any]
 

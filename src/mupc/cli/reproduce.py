@@ -13,7 +13,7 @@ from .. import _check, experiments
 from .._interruption import Interruption
 from ..data import DataError
 from ..experiments.__main__ import WORK, describe
-from .config import DataDir, hint
+from .flags import DataDir, hint
 from .parse import call
 
 Flag = tyro.conf.FlagCreatePairsOff[bool]

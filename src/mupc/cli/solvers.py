@@ -4,7 +4,8 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from .._solver import ODE, AbstractSolver, ErrorSpace, ExactLinear, GradientDescent, Optax
-from .config import InferenceFlags, TrainConfig
+from .config import TrainConfig
+from .flags import InferenceFlags
 
 ODE_TOL = 1e-3
 

@@ -7,7 +7,8 @@ from typing import Annotated, Any, Literal
 import tyro
 
 from .._interruption import Interruption
-from .config import DataDir, DataFlags, InferenceFlags, LearningFlags, NetworkFlags, ScreenFlags, hint, parse_with
+from .config import parse_with
+from .flags import DataDir, DataFlags, InferenceFlags, LearningFlags, NetworkFlags, ScreenFlags, hint
 from .parse import parse
 
 DESCRIPTION = (

@@ -6,20 +6,8 @@ from typing import Annotated, Any, Literal
 
 import tyro
 
-from .config import (
-    DataFlags,
-    InferenceFlags,
-    LearningFlags,
-    NetworkFlags,
-    OutputFlags,
-    TrainConfig,
-    as_dict,
-    given,
-    hint,
-    load,
-    parse_with,
-    read,
-)
+from .config import TrainConfig, as_dict, given, load, parse_with, read
+from .flags import DataFlags, InferenceFlags, LearningFlags, NetworkFlags, OutputFlags, hint
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

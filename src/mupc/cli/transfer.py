@@ -7,7 +7,8 @@ from typing import Annotated
 
 import tyro
 
-from .config import FormFlags, Loss, Optimiser, Precision, Schedule, ScreenFlags, SourceFlags, hint, in_flags
+from .config import in_flags
+from .flags import FormFlags, Loss, Optimiser, Precision, Schedule, ScreenFlags, SourceFlags, hint
 from .parse import parse
 from .termination import Termination
 

@@ -147,7 +147,7 @@ class Dataset:
         encoded[np.arange(len(targets)), targets] = 1
         return encoded
 
-    def with_validation(self, fraction_or_count: float | int, seed: int) -> Dataset:
+    def with_validation(self, fraction_or_count: float | int, seed: int = 0) -> Dataset:
         """Move a random part of the training split into a validation split.
 
         A float in (0, 1) is a fraction of the training split, an int is a number of samples. The same

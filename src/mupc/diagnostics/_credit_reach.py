@@ -7,12 +7,13 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import ArrayLike
 
-from .._energy import Energy, as_targets, half_square
+from .. import _check
+from .._energy import Energy, as_energy, as_targets, half_square
 from .._learn import backprop_gradients, weight_gradients
 from .._network import Network
 from .._solution import Solution
+from .._types import Rows
 from ._learning import learning, threshold
 
 ENOUGH_LAYERS, SAME_DIRECTION, AT_REST = 0.5, 0.99, 1e-2
@@ -93,12 +94,12 @@ class CreditReach:
 def credit_reach(
     network: Network,
     solution: Solution,
-    x: ArrayLike | None,
-    y: ArrayLike,
+    x: Rows | None,
+    y: Rows,
     *,
     energy: Energy | None = None,
     optimiser: str = "adam",
-    epsilon: float | None = None,
+    epsilon: int | float | None = None,
 ) -> CreditReach:
     """How far down the weight gradients of a solution reach.
 
@@ -117,7 +118,9 @@ def credit_reach(
     mupc.credit_reach(network, solution, x, y).regime      # 'shallow'
     ```
     """
-    energy = Energy() if energy is None else energy
+    energy = as_energy(energy)
+    if epsilon is not None:
+        _check.number("epsilon", epsilon, at_least=0)
     plain = Energy(loss=energy.loss, output_precision=energy.output_precision)
     pc = _rows(weight_gradients(network, solution, x, energy=plain))
     if solution.input is None and x is not None:
@@ -160,9 +163,9 @@ def _rows(gradients: Network) -> list[np.ndarray]:
     return [*flat(gradients.input, 1), *(flat(gradients.hidden, stack) if stack else ()), *flat(gradients.readout, 1)]
 
 
-def _energy_shares(network: Network, solution: Solution, y: ArrayLike, energy: Energy) -> np.ndarray:
+def _energy_shares(network: Network, solution: Solution, y: Rows, energy: Energy) -> np.ndarray:
     """From the errors that inference kept, which are exact where the activities' last digits are not."""
-    targets = as_targets(network, y, solution.errors.shape[1])
+    targets = as_targets(network, y, solution.errors.shape[1], energy)
     hidden = half_square(solution.errors) + energy.activity_decay * half_square(solution.activities)
     if solution.input is not None:
         hidden = hidden.at[0].add(energy.activity_decay * half_square(solution.input))

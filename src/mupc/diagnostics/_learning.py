@@ -37,7 +37,7 @@ def threshold(entry_sizes: np.ndarray, optimiser: Any = "adam") -> float:
     return max(limit.epsilon, limit.share * float(np.max(entry_sizes)))
 
 
-def learning(entry_sizes: np.ndarray, optimiser: Any = "adam", epsilon: float | None = None) -> np.ndarray:
+def learning(entry_sizes: np.ndarray, optimiser: Any = "adam", epsilon: int | float | None = None) -> np.ndarray:
     """Which layers learn, given the root mean square entry of each layer's gradient; `epsilon` overrides the table."""
     least = threshold(entry_sizes, optimiser) if epsilon is None else epsilon
     return (entry_sizes > 0) & (entry_sizes >= least)

@@ -7,8 +7,9 @@ import itertools
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
+from ._building import PAPER_BATCH, load
 from ._figure import Cell, Config, Context, Finished, Row
-from ._training import METHODS, PAPER_BATCH, load
+from ._training import METHODS
 
 NOISE_STD = 0.5
 STARTS = ("forward", "random")

@@ -4,28 +4,25 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import functools
 import itertools
 import math
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from ._building import PAPER_BATCH, build, load, solver
 from ._figure import Cell, Config, Context, Finished, Row
 from ._methods import DECAYS as DECAYS
 from ._methods import ERROR_SPACE as ERROR_SPACE
-from ._methods import METHODS, Method
+from ._methods import METHODS
 from ._store import key
 
 if TYPE_CHECKING:
     from .._network import Network
-    from .._solver import AbstractSolver
     from .._train import FitResult
     from .._train_many import Run
     from ..data import Dataset
 
-PAPER_BATCH = 64
-"""The paper's β acts on the mean over 64 samples, a solver's `lr` on one sample: lr = β / 64."""
 GROUPED = 128
 """The greatest width at which tuning runs are worth training side by side."""
 
@@ -277,7 +274,7 @@ def _prepared(cells: Sequence[TrainingCell], context: Context) -> Iterator[tuple
             seed: build(method, dataset, first.activation, first.width, first.depth, seed)
             for seed in {cell.seed for cell in cells}
         }
-        solvers = {cell.beta: solver(method, cell) for cell in cells}
+        solvers = {cell.beta: solver(method, cell.beta, cell.depth) for cell in cells}
         runs = [Run(networks[cell.seed], solvers[cell.beta], cell.eta, cell.seed, energy) for cell in cells]
         yield dataset, runs, options
 
@@ -301,47 +298,3 @@ def _found(cell: TrainingCell, dataset: Dataset, result: FitResult, metrics: tup
         kept = [record for record in result.history if not record["diverged"]]
         found["history"] = {name: [record.get(name) for record in kept] for name in (*HISTORY, *metrics)}
     return found
-
-
-def solver(method: Method, cell: TrainingCell) -> AbstractSolver | None:
-    """The inference of a run; None with backpropagation."""
-    from .._solver import ErrorSpace, ExactLinear, GradientDescent, Optax
-
-    if method.algorithm != "pc":
-        return None
-    if method.exact:
-        return ExactLinear()
-    if method.cg_steps is not None:
-        return ErrorSpace(cg_steps=method.cg_steps)
-    steps = cell.depth if method.steps is None else method.steps
-    if method.adam:  # does not depend on the scale of the gradient, so that β is its rate
-        return Optax.adam(cell.beta, steps)
-    return GradientDescent(lr=cell.beta / PAPER_BATCH, steps=steps, tol=method.tol)
-
-
-def build(method: Method, dataset: Dataset, activation: str, width: int, depth: int, seed: int) -> Network:
-    """The network that a method trains, before training."""
-    import jax.random as jr
-
-    from .._network import Network
-
-    return Network(
-        dataset.in_size,
-        dataset.out_size,
-        width=width,
-        hidden_layers=depth,
-        activation=activation,
-        parameterisation=method.parameterisation,
-        init=method.init,
-        skip=method.skip,
-        key=jr.key(seed),
-    )
-
-
-@functools.lru_cache(maxsize=4)
-def load(name: str, data_dir: str | None, verify: bool, validation: float) -> Dataset:
-    """A data set, kept for the cells that follow."""
-    from .. import data
-
-    dataset = data.load(name, data_dir=data_dir, verify=verify, download=False)
-    return dataset.with_validation(validation, seed=0) if validation else dataset

@@ -10,7 +10,7 @@ import statistics
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from . import _training, _training_claims
+from . import _building, _training, _training_claims
 from ._figure import Cell, Claim, Context, Finished, Row, Table, judge
 from ._methods import METHODS
 from ._training import TrainingCell, TrainingConfig
@@ -85,7 +85,7 @@ def run_group(group: Sequence[TrainingCell], context: Context) -> list[Row]:
     first = group[0]
     if not isinstance(first, ConditionedCell):
         return _training.run_group(group, context)
-    sample = _training.load(first.data, context.data_dir, first.verify, 0.0).x_train[0]
+    sample = _building.load(first.data, context.data_dir, first.verify, 0.0).x_train[0]
     method = "dense" if first.width * first.depth <= DENSE else "iterative"
     found = _training.run_group(group, context, {"ends": lambda network: ends(network, sample, method)})
     for row in found:

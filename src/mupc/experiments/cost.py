@@ -14,12 +14,13 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+from ._building import PAPER_BATCH
 from ._catalogue import CATALOGUE
 from ._figure import Cell, Figure, Row
 from ._methods import METHODS
 from ._results import read_all
 from ._store import write_text
-from ._training import GROUPED, PAPER_BATCH, TrainingCell
+from ._training import GROUPED, TrainingCell
 from ._training_conditioning import ConditionedCell
 from .transfer_grids import SOON, WILD, GridCell
 

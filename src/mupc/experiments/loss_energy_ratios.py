@@ -16,7 +16,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, ClassVar
 
-from . import _training
+from . import _building, _training
 from ._figure import Cell, Claim, Context, Figure, Finished, MissingCellsError, Row, Table, judge, select
 from ._training import METHODS, Rates, TrainingCell, TrainingConfig
 
@@ -73,9 +73,9 @@ def run_cell(cell: RatioCell | TrainingCell, context: Context) -> Row:
 
     from .. import theory
 
-    dataset = _training.load(cell.data, context.data_dir, cell.verify, 0.0)
+    dataset = _building.load(cell.data, context.data_dir, cell.verify, 0.0)
     with jax.enable_x64(True):
-        network = _training.build(METHODS[cell.method], dataset, "linear", cell.width, cell.depth, cell.seed)
+        network = _building.build(METHODS[cell.method], dataset, "linear", cell.width, cell.depth, cell.seed)
         part = slice(0, cell.samples)
         x, y = dataset.normalisation(dataset.train.raw[part]), dataset.encode(dataset.train.targets[part])
         return {"ratio": theory.loss_energy_ratio(network, x, y)}

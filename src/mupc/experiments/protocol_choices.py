@@ -13,10 +13,11 @@ import statistics
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from . import _training
+from . import _building, _training
+from ._building import PAPER_BATCH
 from ._figure import Cell, Claim, Config, Context, Figure, Finished, MissingCellsError, Row, Table, judge, select
 from ._methods import METHODS, TOLERANCES
-from ._training import PAPER_BATCH, TrainingCell
+from ._training import TrainingCell
 from .training import COMMON, QUICK
 
 if TYPE_CHECKING:
@@ -142,14 +143,14 @@ def run_cell(cell: TrainingCell, context: Context) -> Row:
     gradient."""
     if METHODS[cell.method].tol is None:
         return _training.run_cell(cell, context)
-    dataset = _training.load(cell.data, context.data_dir, cell.verify, 0.0)
+    dataset = _building.load(cell.data, context.data_dir, cell.verify, 0.0)
 
     def inference(network: Network) -> Row:
         from .._infer import infer
 
         inputs, targets = dataset.train.raw[:PAPER_BATCH], dataset.train.targets[:PAPER_BATCH]
         x, y = dataset.normalisation(inputs), dataset.encode(targets)
-        solver = _training.solver(METHODS[cell.method], cell)
+        solver = _building.solver(METHODS[cell.method], cell.beta, cell.depth)
         solution = infer(network, x, y, solver, precision=cell.precision, history=True)
         assert solution.history is not None
         steps, norms = int(solution.steps), solution.history.gradient_norms

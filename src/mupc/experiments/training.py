@@ -234,8 +234,8 @@ _ALL = [
     training_figure(
         "sp-smaller-rates",
         "Standard PC below the paper's grid of learning rates",
-        "fig1's SP for three activations, with learning rates of the weights below 0.01, the least of the paper's grid, "
-        "which is the one that tuning chooses there; μPC beside it.",
+        "fig1's SP for three activations, with learning rates of the weights below 0.01, which is the least of the "
+        "paper's grid and the one that tuning chooses there; μPC beside it.",
         "over_depth",
         paper_config(
             "mnist",

@@ -120,7 +120,8 @@ def run_group(group: Sequence[GridCell], context: Context) -> list[Row]:
 
     from .._solver import GradientDescent
     from .._train_many import Run, fit_many
-    from ._training import METHODS, PAPER_BATCH, build, keeping, load, whole
+    from ._building import PAPER_BATCH, build, load
+    from ._training import METHODS, keeping, whole
 
     first = group[0]
     dataset = load(first.data, context.data_dir, first.verify, 0.0)

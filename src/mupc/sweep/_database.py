@@ -1,6 +1,7 @@
 """The database that holds a sweep: SQLite for one machine, PostgreSQL for several. One lock keeps workers apart."""
 
 import contextlib
+import re
 import sqlite3
 import warnings
 import zlib
@@ -29,8 +30,9 @@ class Database:
     def __init__(self, url: str) -> None:
         try:
             parsed = sqlalchemy.make_url(url)
-        except sqlalchemy.exc.ArgumentError:
-            raise ValueError(f"--storage {url!r} is no address: {_CURE}") from None
+        except (sqlalchemy.exc.ArgumentError, ValueError):  # the latter of a port that is no number
+            hidden = re.sub(r"(//[^:@]*):.*@", r"\1:***@", url)
+            raise ValueError(f"--storage {hidden!r} is no address: {_CURE}") from None
         backend = {"postgres": "postgresql"}.get(parsed.get_backend_name(), parsed.get_backend_name())
         if backend not in ("sqlite", "postgresql"):
             raise ValueError(f"--storage {parsed.render_as_string()} is of a kind that is not known: {_CURE}")
@@ -43,6 +45,11 @@ class Database:
             connect = {"connect_timeout": CONNECT, "options": "-c timezone=UTC"}
             self._options = {"connect_args": connect, "pool_pre_ping": True}
         self._engine: sqlalchemy.Engine | None = None
+
+    @property
+    def absent(self) -> bool:
+        """Whether it is a file that is not there, and that opening it would make."""
+        return self._file is not None and not self._file.exists()
 
     @contextlib.contextmanager
     def lock(self) -> Iterator[None]:

@@ -40,11 +40,13 @@ class Plan:
         return cls(**{**record, "axes": axes})
 
     def difference(self, other: "Plan") -> str:
-        """The first thing in which another plan differs."""
+        """The first thing in which another plan differs: what varies, what is shared, how it is searched."""
+        if self.axes != other.axes:
+            names = [axis.name for axis in other.axes]
+            alike = names == [axis.name for axis in self.axes]
+            return f"it varies {', '.join(names)}" + " over values of its own" * alike
         ours, theirs = self.record(), other.record()
         if ours["config"] != theirs["config"]:
             ours, theirs = ours["config"], theirs["config"]
         name = next(name for name in {**ours, **theirs} if ours.get(name) != theirs.get(name))
-        if name == "axes":
-            return f"it varies {', '.join(axis.name for axis in other.axes)} over values of its own"
         return f"its {name} is {theirs.get(name)!r}"

@@ -66,6 +66,8 @@ class Sweep:
 
     def __init__(self, database: Database, name: str | None, plan: Plan | None, heartbeat: int = 20) -> None:
         self.database = database
+        if plan is None and database.absent:
+            raise ValueError(f"{database.shown} is not there: correct --storage, or {_choice([])}")
         with database.lock():
             self._storage = database.open()
             self.name = self._only_name() if name is None else name

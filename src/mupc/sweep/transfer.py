@@ -2,6 +2,7 @@
 
 import dataclasses
 import functools
+import inspect
 import itertools
 import math
 import time
@@ -156,6 +157,8 @@ def transfer(
     found.chosen.weight_lr, found.used.test_accuracy, found.saved
     ```
     """
+    _check_names(network)
+    sizes = _size("small", small), _size("large", large)
     grid = tuple(_axis("weight_lrs", weight_lrs)), tuple(_axis("activity_lrs", activity_lrs))
     first, count = _check.integer("seed", seed, 0), _check.integer("seeds", seeds, 1)
     _check.seed(first + count - 1)
@@ -175,7 +178,6 @@ def transfer(
         done={} if done is None else done,
     )
     tell = (lambda stage, share: None) if progress is None else progress
-    sizes = _size("small", small), _size("large", large)
     for size in sizes:  # mistakes in the large one must not wait for the small one to be tuned
         check_room(functools.partial(study.network, size, 0), count)
     tuned = _tune(study, sizes[0], grid, tell)
@@ -228,8 +230,17 @@ def _axis(name: str, values: Iterable[float]) -> list[float]:
     return sorted({float(value) for value in found}, reverse=True)
 
 
-def _size(name: str, given: Sequence[int]) -> Size:
-    if len(given) != 2:
+def _check_names(network: Iterable[str]) -> None:
+    """Raises for what neither this nor `Network` takes."""
+    parameters = [one for taker in (transfer, Network.__init__) for one in inspect.signature(taker).parameters.values()]
+    known = [one.name for one in parameters if one.kind is one.KEYWORD_ONLY and one.name != "key"]
+    for name in network:
+        if name not in known:
+            raise TypeError(_check.unknown("argument", name, known))
+
+
+def _size(name: str, given: Any) -> Size:
+    if np.shape(given) != (2,):
         raise ValueError(f"{name} must be (width, hidden_layers), got {given!r}.")
     return Size(
         *(_check.integer(f"{part} of {name}", value, 1) for part, value in zip(Size._fields, given, strict=True))

@@ -7,7 +7,8 @@ limiting spectra of random matrices.
 >>> mupc.theory.condition_number(network).definite
 'positive definite'
 
-Results are numpy arrays in float64, whatever JAX's own default is.
+Results are numpy arrays in float64, whatever JAX's own default is; but `equilibrium`, which is inference, returns JAX's
+activities in the precision of the weights.
 """
 
 from ._condition import Condition as Condition

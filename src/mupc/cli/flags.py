@@ -1,0 +1,182 @@
+"""The flags of `mupc train`, in the groups that other commands share, and their defaults. Nothing here imports JAX."""
+
+import dataclasses
+from typing import Annotated, Any, Literal
+
+import tyro
+
+# A test holds these against the tables of the library, which cannot be imported here without importing JAX.
+Activation = Literal["linear", "tanh", "relu", "leaky_relu", "hard_tanh", "gelu", "silu", "selu"]
+Parameterisation = Literal["mupc", "sp", "ntp", "orthogonal"]
+Init = Literal["gaussian", "kaiming-uniform", "orthogonal"]
+Loss = Literal["mse", "cross-entropy"]
+Optimiser = Literal["adam", "adamw", "adagrad", "lion", "momentum", "nadam", "rmsprop", "sgd"]
+Schedule = Literal["constant", "cosine", "linear", "warmup-cosine"]
+Precision = Literal["float32", "tf32", "bf16", "float64"]
+Solver = Literal["gd", "adam", "error-space", "exact-linear", "ode"]
+
+ACTIVITY_LR = {"gd": 0.05, "adam": 0.01}
+"""By solver. Weights grow in training, and with them the curvature of the energy: larger rates of gd learn a little
+faster in the first epochs on digits, but 0.4 collapses after seven, 0.2 within one of MNIST at 32 layers, and 0.1 loses
+almost two points at 64."""
+WEIGHT_LR, WEIGHT_LR_ALL = 0.1, 0.01
+"""Of predictive coding, and of methods whose gradients reach all layers: less is enough then."""
+
+
+def hint(text: str, metavar: str | None = None) -> Any:
+    """What help says of a flag's default."""
+    return tyro.conf.arg(metavar=metavar, help_behavior_hint=text)
+
+
+def _number_or_word(words: list[str]) -> float | str:
+    """A number if it can be one; whether the word is right is for the solver to say, in a line of its own."""
+    try:
+        return float(words[0])
+    except ValueError:
+        return words[0]
+
+
+DataDir = Annotated[str | None, hint("(default: the system's, then the cache)", "DIR")]
+NUMBER_OR_AUTO = tyro.constructors.PrimitiveConstructorSpec(
+    nargs=1,
+    metavar="FLOAT|auto",
+    instance_from_str=_number_or_word,
+    is_instance=lambda value: value is None or isinstance(value, float | str),
+    str_from_instance=lambda value: [str(value)],
+)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class SourceFlags:
+    """Where samples come from."""
+
+    data: str = "digits"
+    """A data set (digits, mnist, fashion-mnist, cifar10), or the path of a .npz file."""
+    data_dir: DataDir = None
+    """Folder with the files of the data set."""
+    verify_data: bool = True
+    """Refuse files that differ from the published ones."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class DataFlags(SourceFlags):
+    """What to learn. `mupc data list` shows the data sets."""
+
+    validation: float = 0.0
+    """Fraction of the training samples to hold out for validation."""
+    augment: bool = False
+    """Random crops, flips and rotations of the images."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class SizeFlags:
+    """How large a network is."""
+
+    width: int = 64
+    """Units of every hidden layer."""
+    hidden_layers: int = 16
+    """Number of hidden layers."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class FormFlags:
+    """What a network of any size is like."""
+
+    activation: Activation = "relu"
+    """Nonlinearity."""
+    parameterisation: Parameterisation = "mupc"
+    """How weights and multipliers scale with width and depth: μPC, standard, neural tangent or orthogonal."""
+    skip: int = 1
+    """Skip connections: 0 for none, 1 for a ResNet, n to skip n layers."""
+    init: Annotated[Init | None, hint("(default: the parameterisation's own)")] = None
+    """Initial weights."""
+    bias: bool = False
+    """Give the layers biases."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class NetworkFlags(FormFlags, SizeFlags):  # the flags of the last base come first in help
+    """What learns."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class InferenceFlags:
+    """How activities settle before the weights learn (method pc)."""
+
+    method: Literal["pc", "bp"] = "pc"
+    """Predictive coding, or backpropagation as a baseline on the same network."""
+    solver: Solver = "gd"
+    """Gradient descent, Adam, Gauss–Newton (reaches every layer), exact (linear networks) or the gradient flow."""
+    activity_lr: Annotated[
+        float | str | None, NUMBER_OR_AUTO, hint(f"(default: gd {ACTIVITY_LR['gd']:g}, adam {ACTIVITY_LR['adam']:g})")
+    ] = None
+    """Step size, acting on the energy of one sample (the paper's β is 64 times this); auto: gd chooses it itself."""
+    momentum: float = 0.0
+    """Momentum of gd."""
+    inference_steps: Annotated[
+        int | None, hint("(default: gd and adam as many as hidden layers, error-space and exact-linear 1, ode 4096)")
+    ] = None
+    """Steps of inference per batch; an upper limit for ode, and for gd with --activity-lr auto (then by default what
+    the network needs)."""
+    inference_tol: Annotated[float | None, hint("(default: ode 0.001, others: take all steps)")] = None
+    """Stop inference when the activity gradient has fallen to this fraction of its start."""
+    cg_steps: int = 2
+    """Conjugate-gradient steps in each step of error-space."""
+    end_time: float = 10.0
+    """End time of ode; one step of gd takes the time --activity-lr."""
+    loss: Loss = "mse"
+    """Loss at the output."""
+    output_precision: float = 1.0
+    """Weight λ of the output loss in the energy."""
+    activity_decay: float = 0.0
+    """Penalty on the squares of activities."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class LearningFlags:
+    """How the weights learn."""
+
+    epochs: float = 5.0
+    """Passes through the training data; may be a fraction."""
+    batch_size: int = 64
+    """Samples per step."""
+    weight_lr: Annotated[float | None, hint(f"(default: {WEIGHT_LR:g}; bp and error-space {WEIGHT_LR_ALL:g})")] = None
+    """Learning rate of the weights. It carries over between widths and depths with μPC; others need less."""
+    optimiser: Optimiser = "adam"
+    """Weight optimiser."""
+    schedule: Schedule = "constant"
+    """Course of the learning rate."""
+    weight_decay: float = 0.0
+    """Penalty on the squares of weights."""
+    orthogonality: float = 0.0
+    """Penalty on weights that are not orthogonal."""
+    precision: Precision = "float32"
+    """Number format of matrix products."""
+    seed: int = 0
+    """Seed of the initial weights, the order of batches and the validation split."""
+    evaluate_every: Annotated[int | None, hint("(default: ten times in all, at least once an epoch)")] = None
+    """Steps between evaluations."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class ScreenFlags:
+    """What is shown."""
+
+    json: tyro.conf.FlagCreatePairsOff[bool] = False
+    """Print the summary as one JSON object, and nothing else."""
+    quiet: tyro.conf.FlagCreatePairsOff[bool] = False
+    """Print errors only."""
+    debug: tyro.conf.FlagCreatePairsOff[bool] = False
+    """Show tracebacks."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class OutputFlags(ScreenFlags):
+    """Where results go, and what is shown."""
+
+    out: Annotated[str | None, hint("(default: runs/DATA-METHOD-N)", "DIR")] = None
+    """Run folder; it must be new or empty."""
+    config: Annotated[str | None, hint("(optional)", "FILE")] = None
+    """Repeat the run of this config.json; other flags given override it."""
+    tensorboard: bool = True
+    """Write TensorBoard events into the run folder."""
