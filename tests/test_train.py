@@ -232,6 +232,7 @@ def test_unsupervised_training_learns_to_generate_the_inputs():
         ({"solver": None}, 'method "pc" needs a solver'),
         ({"method": "bp"}, 'a solver needs inference, which method "bp" has not'),
         ({"epochs": 0}, "epochs must be greater than 0, got 0"),
+        ({"epochs": 1e30}, "epochs=1e\\+30 of"),
         ({"batch_size": 51}, "batch_size=51 is more than the 50 training samples"),
         ({"weight_lr": 0.0}, "weight_lr must be greater than 0"),
         ({"optimiser": "adma"}, "optimiser 'adma' is not known. Did you mean 'adam'"),

@@ -150,7 +150,9 @@ def find(folder: Path) -> tuple[Checkpoint | None, list[str]]:
             raise ValueError(f"{path} is of format {about['format']}, newer than the {FORMAT} known here: update mupc.")
         return Checkpoint(path, step, about), damaged
     if damaged:
-        raise ValueError(f"{damaged[0]}, and there is no other before it: delete {folder} and train anew.")
+        raise ValueError(
+            f"{damaged[0]}, and there is no other before it: delete the step-* folders in {folder} and train anew."
+        )
     return None, []
 
 

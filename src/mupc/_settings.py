@@ -18,6 +18,7 @@ from ._types import Real
 from .data import Dataset
 
 METHODS = ("pc", "bp")
+MOST_STEPS = 2**31
 ON_DIVERGENCE = ("stop", "halve-lr")
 RECORDED = (
     "step", "epoch", "total_steps", "seconds", "steps_per_second", "diverged", "back_to_step", "weight_lr", "energy",
@@ -126,6 +127,8 @@ def validate(
             f"batch_size={batch_size} is more than the {len(dataset.train)} training samples of {dataset.name}. "
             "Use a smaller batch."
         )
+    if epochs * (len(dataset.train) // batch_size) >= MOST_STEPS:
+        raise ValueError(f"epochs={epochs:g} of {dataset.name} are {MOST_STEPS:,} steps or more. Use fewer.")
     wanted = (None, dataset.in_size) if unsupervised else (dataset.in_size, dataset.out_size)
     for name, size, want in zip(("in_size", "out_size"), (network.in_size, network.out_size), wanted, strict=True):
         if want is not None and size != want:

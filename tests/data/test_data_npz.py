@@ -107,6 +107,10 @@ BAD: dict[str, tuple[dict[str, Any], list[str]]] = {
     "negative": ({"y_train": np.arange(12) % 3 - 1}, ["y_train has label -1 at sample 0", "relabel"]),
     "huge label": ({"y_test": np.full(6, 10**9)}, ["labels go up to 1000000000", "relabel the classes"]),
     "one class": ({"y_train": np.full(12, 1)}, ["single class, 1", "at least two classes"]),
+    "labels as floats": (
+        {"y_train": np.arange(12) % 3.0, "y_test": np.zeros(6)},
+        ["y_train holds whole numbers as floats", "y_train.astype(int)", "y_train[:, None]"],
+    ),
     "mixed": ({"y_test": np.zeros(6)}, ["y_train is for classification and y_test is for regression"]),
     "columns": (
         {"y_train": np.zeros((12, 2)), "y_test": np.zeros((6, 3))},

@@ -180,8 +180,10 @@ def check_training(config: TrainConfig, network: Network, solver: AbstractSolver
     """Raises for what cannot be trained, before anything is compiled."""
     validate(
         network, dataset, solver, config.epochs, config.batch_size, config.method, unsupervised=False,
-        augment=config.augment,
+        augment=config.augment, energy=make_energy(config),
     )  # fmt: skip
+    if config.evaluate_every is not None:
+        _check.integer("evaluate_every", config.evaluate_every, 1)
     check(config.optimiser, config.chosen_weight_lr, config.schedule)
 
 

@@ -171,7 +171,7 @@ def _check_file(entry: Entry, file: File, path: Path) -> FileCheck:
 
 
 def _replace(entry: Entry) -> str:
-    return f"delete the file and run `mupc data fetch {entry.name}`"
+    return f"delete the file and run `mupc data fetch {entry.name}` (then leave --data-dir out)"
 
 
 def _mismatch(entry: Entry, file: File, content: Contents) -> str:

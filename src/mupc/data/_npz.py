@@ -18,6 +18,7 @@ from ._dataset import DataError, Dataset, Normalisation, Split
 _KEYS = ("x_train", "y_train", "x_test", "y_test")
 _MOST_BYTES = 64 * 2**30  # of one array, uncompressed: beyond any memory this library is used with
 _MOST_COMPRESSED = 1032  # the best that deflate can do: what claims to hold more lies
+_MOST_LABELS = 1000  # whole numbers below that, kept as floats, may be labels
 _CHANNELS = (1, 3, 4)
 _HEADERS = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
 
@@ -163,6 +164,9 @@ def _as_targets(
                 f"y_train is {arrays['y_train'].dtype}, for regression",
                 "drop classes, or save integers",
             )
+        if arrays["y_train"].ndim == 1 and np.isin(train, np.arange(_MOST_LABELS)).all():
+            cure = "save y_train.astype(int) for classification, or y_train[:, None] for regression"
+            _fail(name, "y_train holds whole numbers as floats, which may be labels or values", cure)
         if train.shape[1] != test.shape[1]:
             _fail(name, f"y_train has {train.shape[1]} columns, y_test {test.shape[1]}", "save the same in both")
         return targets, None
