@@ -17,6 +17,7 @@ from mupc import cli
         (["--depth", "4"], "there is no --depth: did you mean --hidden-layers?"),
         (["--lr=0.1"], "there is no --lr: did you mean --weight-lr or --activity-lr?"),
         (["--wdith", "4"], "unrecognized options: --wdith, 4; did you mean --width? `mupc train --help` lists"),
+        (["--width", "20000", "--hidden-layers", "640"], "a network of this size needs 3808.8 GiB or more"),
         (["--evaluate-every", "0"], "--evaluate-every must be at least 1, got 0"),
         (["--epochs", "1e30"], "--epochs 1e+30 of digits are 2,147,483,648 steps or more"),
         (["--epochs", "x"], "error parsing --epochs: could not convert string to float: 'x'; `mupc train --help`"),

@@ -25,6 +25,7 @@ from .._solver import AbstractSolver
 from .._train import FitResult, fit, validate
 from ..data import Dataset
 from ..experiments._machine import device, versions
+from ..sweep._memory import check_room
 from .config import FORMAT, TrainConfig, as_dict, load
 from .display import Display
 from .flags import FormFlags, OutputFlags
@@ -60,6 +61,7 @@ def train(
     console = Console() if console is None else console
     dataset = load_data(config)
     with number_format(config.precision):
+        check_room(lambda: build(config, dataset)[0])
         network, solver = build(config, dataset)
         display = Display(console, _title(config, network, dataset), output.quiet or output.json)
         for flag in without_effect(config):
