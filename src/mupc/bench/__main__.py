@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from .._files import write_whole
-from ._cases import Options, count_cases, expand
+from .._words import counted
+from ._cases import Options, expand
 from ._table import line, tables
 
 INTERRUPTED, USAGE_ERROR, FAILURE = 130, 2, 1
@@ -54,7 +55,7 @@ def main(argv: list[str] | None = None) -> int:
         print(f"mupc.bench: {error}", file=sys.stderr)
         return USAGE_ERROR
     rows: list[dict[str, Any]] = []
-    print(f"{count_cases(len(cases))} on {head['device']}", flush=True)
+    print(f"{counted(len(cases), 'case')} on {head['device']}", flush=True)
     code = 0
     try:
         for number, case in enumerate(cases, start=1):

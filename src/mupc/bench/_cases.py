@@ -223,11 +223,6 @@ def expand(options: Options) -> list[Case]:
     return list(dict.fromkeys(found))
 
 
-def count_cases(number: int) -> str:
-    """So many cases, in words."""
-    return "1 case" if number == 1 else f"{number} cases"
-
-
 def finite(value: float) -> float | None:
     """A number as JSON has it."""
     return value if math.isfinite(value) else None

@@ -6,8 +6,8 @@ from typing import Any
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
+from .._words import counted
 from ..bench import Options, expand, fits, tables
-from ..bench._cases import count_cases
 from ..bench._runner import Row, begin, conclusions, measure
 from ..bench._table import line
 from ..plots import performance
@@ -26,7 +26,7 @@ def measure_all(options: Options, out: str | None, console: Console) -> Summary:
     about = begin(options, cases)
     folder = RunFolder(out, "bench")
     folder.write("config.json", about)
-    say(console, f"{count_cases(len(cases))} on {about['device']}; times are medians, taken in turns")
+    say(console, f"{counted(len(cases), 'case')} on {about['device']}; times are medians, taken in turns")
     rows: list[Row] = []
     started = time.perf_counter()
     with folder.recording(), _bar(console) as bar:

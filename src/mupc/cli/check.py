@@ -8,7 +8,7 @@ from typing import Annotated
 import tyro
 
 from .config import in_flags
-from .flags import NUMBER_OR_AUTO, DataDir, FormFlags, ScreenFlags, Solver, hint
+from .flags import NUMBER_OR_AUTO, DataDir, FormFlags, InferenceSteps, ScreenFlags, Solver, hint
 from .parse import parse
 from .termination import Termination
 
@@ -45,9 +45,7 @@ class LearnFlags:
     """Gradient descent, Adam, Gauss–Newton (reaches every layer), exact (linear networks) or the gradient flow."""
     activity_lr: Annotated[float | str | None, NUMBER_OR_AUTO, hint("(default: as trained; gd 0.4, adam 0.01)")] = None
     """Step size of inference, acting on the energy of one sample; auto: gd chooses it itself."""
-    inference_steps: Annotated[int | None, hint("(default: as many as hidden layers for gd and adam, otherwise 1)")] = (
-        None
-    )
+    inference_steps: InferenceSteps = None
     """Steps of inference; for ode, an upper limit."""
     output_precision: Annotated[float | None, hint("(default: 1)")] = None
     """Weight λ of the output loss in the energy."""
@@ -89,8 +87,6 @@ def run(argv: list[str]) -> int:
         ),
         default=CheckFlags(compare=CompareFlags(), network=FormFlags(), learn=LearnFlags(), output=OutputFlags()),
     )
-    if flags.compare.steps < 0:
-        raise ValueError(f"--steps must be at least 0, got {flags.compare.steps}.")
     from rich.console import Console
 
     from .check_job import check

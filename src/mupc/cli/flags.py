@@ -36,6 +36,9 @@ def _number_or_word(words: list[str]) -> float | str:
         return words[0]
 
 
+InferenceSteps = Annotated[
+    int | None, hint("(default: gd and adam as many as hidden layers, error-space and exact-linear 1, ode 4096)")
+]
 DataDir = Annotated[str | None, hint("(default: the system's, then the cache)", "DIR")]
 NUMBER_OR_AUTO = tyro.constructors.PrimitiveConstructorSpec(
     nargs=1,
@@ -113,9 +116,7 @@ class InferenceFlags:
     """Step size, acting on the energy of one sample (the paper's β is 64 times this); auto: gd chooses it itself."""
     momentum: float = 0.0
     """Momentum of gd."""
-    inference_steps: Annotated[
-        int | None, hint("(default: gd and adam as many as hidden layers, error-space and exact-linear 1, ode 4096)")
-    ] = None
+    inference_steps: InferenceSteps = None
     """Steps of inference per batch; an upper limit for ode, and for gd with --activity-lr auto (then by default what
     the network needs)."""
     inference_tol: Annotated[float | None, hint("(default: ode 0.001, others: take all steps)")] = None

@@ -23,6 +23,7 @@ from .._optimiser import check
 from .._saved import save
 from .._solver import AbstractSolver
 from .._train import FitResult, fit, validate
+from .._words import counted
 from ..data import Dataset
 from ..experiments._machine import device, versions
 from ..sweep._memory import check_room
@@ -296,7 +297,7 @@ def evaluation_interval(config: TrainConfig, samples: int) -> int | None:
 
 def _title(config: TrainConfig, network: Network, dataset: Dataset) -> str:
     count = sum(array.size for array in jax.tree.leaves(network))
-    layers = f"{config.hidden_layers} hidden layer{'s' if config.hidden_layers > 1 else ''}"
+    layers = counted(config.hidden_layers, "hidden layer")
     return (
         f"{dataset.name}: {layers} of {config.width} units, {count:,} weights, "
         f"{config.parameterisation}, {config.method}"

@@ -15,6 +15,7 @@ from .. import _check
 from .._checkpoint import Scratch
 from .._train import FitResult
 from .._train_many import Run, fit_many
+from .._words import counted
 from ..data import Dataset
 from ..experiments._machine import device, versions
 from ..experiments._training import whole
@@ -30,7 +31,7 @@ from .config import TrainConfig, as_dict, from_dict, in_flags
 from .job import build, check_training, load_data, make_energy, number_format, training_options
 from .run_folder import RunFolder
 from .sweep import SweepFlags, WorkFlags
-from .sweep_table import Board, count_cells, draw, show, summarise
+from .sweep_table import Board, draw, show, summarise
 
 Summary = dict[str, Any]
 Stop = Callable[[], bool]
@@ -259,7 +260,9 @@ def _message(summary: Summary, again: str) -> str:
         return f"interrupted; {kept}. Go on with: {again}"
     if counts["failed"]:
         first = next(cell for cell in summary["cells"] if cell["state"] == "failed")
-        count = f"{counts['failed']} of {count_cells(counts['cells'])} failed, the first: {first['error'].rstrip('.')}"
+        count = (
+            f"{counts['failed']} of {counted(counts['cells'], 'cell')} failed, the first: {first['error'].rstrip('.')}"
+        )
         return f"{count}. Try again with: {again} --retry-failed"
     return ""
 

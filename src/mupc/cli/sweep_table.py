@@ -10,6 +10,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn
 from rich.table import Column, Table
 
+from .._words import counted
 from ..plots import sweep as plots
 from ..sweep._cells import AT_EDGE, at_edge
 from ..sweep._plan import Plan
@@ -92,11 +93,6 @@ def _written(value: Any) -> str:
     return f"{value:.4g}" if isinstance(value, float) else str(value)
 
 
-def count_cells(count: int) -> str:
-    """So many cells, in words."""
-    return "1 cell" if count == 1 else f"{count} cells"
-
-
 def objective(plan: Plan) -> str:
     """What is minimised, in words."""
     return "validation loss" if plan.objective == "validation_loss" else "training loss"
@@ -118,7 +114,7 @@ def show(plan: Plan, summary: Summary, console: Console) -> None:
     console.print(table)
     seeds = max((row["cells"] for row in summary["rows"]), default=1)
     counts = summary["counts"]
-    parts = [f"{counts['complete']} of {count_cells(counts['cells'])}"]
+    parts = [f"{counts['complete']} of {counted(counts['cells'], 'cell')}"]
     parts += [f"{counts[name]} {name}" for name in ("diverged", "failed") if counts[name]]
     parts += [f"means over {seeds} seeds"] if seeds > 1 else []
     parts += [f"best {ROWS} of {len(summary['rows'])} rows shown"] if len(summary["rows"]) > ROWS else []
@@ -170,7 +166,8 @@ class Board:
     def __enter__(self) -> "Board":
         varied = ", ".join(axis.name for axis in self.sweep.plan.axes)
         say(
-            self.console, f"{count_cells(self.sweep.plan.size)} over {varied}; lowest {objective(self.sweep.plan)} wins"
+            self.console,
+            f"{counted(self.sweep.plan.size, 'cell')} over {varied}; lowest {objective(self.sweep.plan)} wins",
         )
         if self.bar:
             self.bar.start()
@@ -197,4 +194,4 @@ class Board:
         if self.bar is not None and self.task is not None:
             self.bar.update(self.task, completed=done, description=" · ".join(parts))
         else:
-            say(self.console, ", ".join((f"{done}/{count_cells(size)}", *parts)))
+            say(self.console, ", ".join((f"{done}/{counted(size, 'cell')}", *parts)))

@@ -16,6 +16,7 @@ from rich.table import Table
 
 from .. import data
 from .._energy import Energy
+from .._words import counted
 from ..data import Dataset
 from ..experiments._machine import device, versions
 from ..plots import transfer as plots
@@ -257,4 +258,4 @@ def _sentences(found: Transfer, summary: Summary) -> list[str]:
 
 
 def _pairs(count: int) -> str:
-    return "1 pair of rates" if count == 1 else f"{count} pairs of rates"
+    return counted(count, "pair of rates", "pairs of rates")

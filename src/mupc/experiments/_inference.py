@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 from ._building import PAPER_BATCH, load
 from ._figure import Cell, Config, Context, Finished, Row
-from ._training import METHODS
+from ._methods import METHODS
 
 NOISE_STD = 0.5
 STARTS = ("forward", "random")

@@ -12,8 +12,6 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from ._building import PAPER_BATCH, build, load, solver
 from ._figure import Cell, Config, Context, Finished, Row
-from ._methods import DECAYS as DECAYS
-from ._methods import ERROR_SPACE as ERROR_SPACE
 from ._methods import METHODS
 from ._store import key
 

@@ -15,7 +15,8 @@ from typing import Any
 from . import _conditioning, _training
 from ._conditioning import POWERS, ConditionConfig, Measured
 from ._figure import Cell, Claim, Context, Figure, Finished, MissingCellsError, Row, Table, judge, select
-from ._training import DECAYS, Rates, TrainingCell, TrainingConfig
+from ._methods import DECAYS
+from ._training import Rates, TrainingCell, TrainingConfig
 
 WIDE, WELL = 16, 9.0
 JUDGED = ("linear", "relu")

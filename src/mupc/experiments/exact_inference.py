@@ -12,7 +12,8 @@ import statistics
 from pathlib import Path
 
 from ._figure import Claim, Figure, Row, Table, judge, sentences
-from ._training import METHODS, Rates, TrainingConfig, cells, run_cell
+from ._methods import METHODS
+from ._training import Rates, TrainingConfig, cells, run_cell
 from ._training_claims import Runs
 
 METHOD = "sp-exact"

@@ -24,7 +24,7 @@ from ._inference import (
     shown_layers,
     wide_cells,
 )
-from ._training import METHODS
+from ._methods import METHODS
 
 FAR = 0.5
 NEARER = 1 / 3

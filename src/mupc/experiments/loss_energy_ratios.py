@@ -18,7 +18,8 @@ from typing import Any, ClassVar
 
 from . import _building, _training
 from ._figure import Cell, Claim, Context, Figure, Finished, MissingCellsError, Row, Table, judge, select
-from ._training import METHODS, Rates, TrainingCell, TrainingConfig
+from ._methods import METHODS
+from ._training import Rates, TrainingCell, TrainingConfig
 
 MUPC, SP = "mupc-exact", "sp-exact"
 WIDE, NEAR = 32, 1.1

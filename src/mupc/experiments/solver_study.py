@@ -5,7 +5,8 @@ At the paper preset both studies take about twenty minutes on one H200; the quic
 
 from __future__ import annotations
 
-from ._training import ERROR_SPACE, Rates, Thresholds
+from ._methods import ERROR_SPACE
+from ._training import Rates, Thresholds
 from .training import (
     ETA,
     FASHION_BETA,

@@ -121,7 +121,8 @@ def run_group(group: Sequence[GridCell], context: Context) -> list[Row]:
     from .._solver import GradientDescent
     from .._train_many import Run, fit_many
     from ._building import PAPER_BATCH, build, load
-    from ._training import METHODS, keeping, whole
+    from ._methods import METHODS
+    from ._training import keeping, whole
 
     first = group[0]
     dataset = load(first.data, context.data_dir, first.verify, 0.0)

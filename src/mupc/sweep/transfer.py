@@ -14,7 +14,7 @@ import jax.random as jr
 import numpy as np
 
 from .. import _check
-from .._energy import Energy
+from .._energy import Energy, as_energy
 from .._network import Network
 from .._solver import GradientDescent
 from .._train import FitResult
@@ -165,7 +165,7 @@ def transfer(
     study = _Study(
         dataset=_split(dataset, validation),
         seeds=range(first, first + count),
-        energy=Energy() if energy is None else energy,
+        energy=as_energy(energy),
         inference_steps=inference_steps,
         options=network,
         training={

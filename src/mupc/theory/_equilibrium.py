@@ -9,7 +9,7 @@ import numpy as np
 from jaxtyping import Array, ArrayLike, Float, Float64
 
 from .. import _precision
-from .._energy import Energy, as_targets
+from .._energy import Energy, as_energy, as_targets
 from .._infer import infer
 from .._network import Network, as_inputs, backward_pass, forward_pass
 from .._solver import ExactLinear
@@ -136,7 +136,7 @@ def check_linear(
     """The energy, where the network is linear with finite weights, the loss is the squared error, and activities decay
     only if they may."""
     check_weights(network)
-    energy = Energy() if energy is None else energy
+    energy = as_energy(energy)
     if network.activation.name != "linear":
         raise ValueError(f"{what} is for linear networks only, got activation {network.activation.name!r}. {cure}")
     if energy.loss != "mse":

@@ -10,7 +10,7 @@ import numpy as np
 from jaxtyping import ArrayLike, Float64
 
 from .. import _check, _precision
-from .._energy import Energy, as_targets, check_activities, errors
+from .._energy import Energy, as_energy, as_targets, check_activities, errors
 from .._layer import AbstractLayer
 from .._network import Network, as_inputs, check_network
 
@@ -152,7 +152,7 @@ def hessian_blocks(
     ```
     """
     check_weights(network)
-    energy = Energy() if energy is None else energy
+    energy = as_energy(energy)
     open_input = _one_of(free_input=free_input, dummy_input=dummy_input)
     open_output = _one_of(free_output=free_output, dummy_output=dummy_output)
     if open_output and (network.activation.name != "linear" or energy.loss != "mse"):

@@ -10,7 +10,7 @@ import numpy as np
 from jaxtyping import Array, ArrayLike, Float, Float64
 
 from .. import _check, _energy
-from .._energy import Energy, as_targets, check_activities
+from .._energy import Energy, as_energy, as_targets, check_activities
 from .._network import Network, as_inputs
 from .._types import Inputs, Outputs, Scalar
 from ._condition import ROUGH, leading, positive
@@ -90,7 +90,7 @@ def landscape(
     check_weights(network)
     _check.number("span", span, above=0)
     _check.integer("points", points, 2)
-    energy = Energy() if energy is None else energy
+    energy = as_energy(energy)
     with jax.enable_x64(True):
         exact, inputs, targets = _sample(network, x, y)
         centre = _centre(exact, inputs, targets, activities, energy)
@@ -136,7 +136,7 @@ def descent_path(
     check_weights(network)
     _check.number("lr", lr, above=0)
     _check.integer("steps", steps, 1)
-    energy = Energy() if energy is None else energy
+    energy = as_energy(energy)
     with jax.enable_x64(True):
         exact, inputs, targets = _sample(network, x, y)
         first = jnp.asarray(_state(exact, start))
