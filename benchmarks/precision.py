@@ -16,9 +16,9 @@ import jax.random as jr  # noqa: E402
 import numpy as np  # noqa: E402
 
 import mupc  # noqa: E402
-from mupc._energy import errors, returned  # noqa: E402
-from mupc._network import forward_pass  # noqa: E402
-from mupc._precision import POLICIES  # noqa: E402
+from mupc.inference._energy import errors, returned  # noqa: E402
+from mupc.network._mlp import forward_pass  # noqa: E402
+from mupc.network._precision import POLICIES  # noqa: E402
 
 
 def increments(network, x, y, lr, steps, precision):

@@ -110,11 +110,11 @@ def tiny_figure():
 
 def run(argv):
     """`mupc` with fig1 made tiny, and a checkpoint at each evaluation, however small the network is."""
-    from mupc import _keeper
     from mupc.cli import main
+    from mupc.training import _checkpoint_policy
 
     tiny_figure()
-    _keeper.PAUSE = _keeper.WAIT = 0
+    _checkpoint_policy.PAUSE = _checkpoint_policy.WAIT = 0
     return main(list(map(str, argv)))
 
 

@@ -13,9 +13,9 @@ import optax
 import pytest
 
 import mupc
-from mupc import _checkpoint, _keeper
-from mupc._checkpoint import Checkpoints, only_writer
 from mupc.data import Dataset, Normalisation, Split
+from mupc.training import _checkpoint_policy, _checkpoints
+from mupc.training._checkpoints import Checkpoints, only_writer
 
 SOLVER = mupc.GradientDescent(lr=0.2, steps=3)
 TIMES = ("seconds", "steps_per_second")
@@ -24,7 +24,7 @@ TIMES = ("seconds", "steps_per_second")
 @pytest.fixture(autouse=True)
 def at_every_evaluation(monkeypatch):
     """Networks are so small that writing takes longer than training."""
-    monkeypatch.setattr(_keeper, "PAUSE", 0)
+    monkeypatch.setattr(_checkpoint_policy, "PAUSE", 0)
 
 
 class Crash(Exception):
@@ -143,7 +143,7 @@ def test_the_last_few_are_kept(tmp_path, keep):
 
 def test_writing_takes_a_small_part_of_the_time(tmp_path, monkeypatch):
     """With a pause without end, the first evaluation after a start and the end are left."""
-    monkeypatch.setattr(_keeper, "PAUSE", 1e9)
+    monkeypatch.setattr(_checkpoint_policy, "PAUSE", 1e9)
     with pytest.raises(Crash):
         fit(tmp_path, callbacks=crash_at(12), keep=9)
     assert names(tmp_path) == ["step-00000004"]
@@ -170,13 +170,13 @@ def test_a_damaged_checkpoint_is_never_taken_for_a_whole_one(tmp_path):
     last = tmp_path / "step-00000012"
     count = 0
     for file in damaged(last):
-        found, wrong = _checkpoint.find(tmp_path)
+        found, wrong = _checkpoints.find(tmp_path)
         assert found.step == 8, file
         assert len(wrong) == 1
         assert str(last) in wrong[0]
         count += 1
     assert count > 20
-    assert _checkpoint.find(tmp_path)[0].step == 12
+    assert _checkpoints.find(tmp_path)[0].step == 12
 
 
 def test_training_goes_on_from_the_one_before_a_damaged_one(tmp_path):
@@ -184,7 +184,7 @@ def test_training_goes_on_from_the_one_before_a_damaged_one(tmp_path):
     (tmp_path / "step-00000012" / "about.json").write_text("{")
     with pytest.warns(RuntimeWarning, match="step-00000012 is damaged .*; training goes on from step 8"):
         assert_same(fit(tmp_path), want)
-    assert _checkpoint.find(tmp_path)[0].step == 12
+    assert _checkpoints.find(tmp_path)[0].step == 12
     for name in names(tmp_path):
         shutil.rmtree(tmp_path / name / "arrays")
     with pytest.raises(ValueError, match=r"step-00000012 is damaged .* no other before it: delete .* and train anew"):
@@ -232,16 +232,16 @@ def test_an_optimiser_of_ones_own_with_another_state_is_refused(tmp_path):
 
 
 def test_a_newer_format_is_refused(tmp_path, monkeypatch):
-    monkeypatch.setattr(_checkpoint, "FORMAT", 2)
+    monkeypatch.setattr(_checkpoints, "FORMAT", 2)
     fit(tmp_path, epochs=0.5)
-    monkeypatch.setattr(_checkpoint, "FORMAT", 1)
+    monkeypatch.setattr(_checkpoints, "FORMAT", 1)
     with pytest.raises(ValueError, match="is of format 2, newer than the 1 known here: update mupc"):
         fit(tmp_path)
 
 
 def test_nothing_is_pickled(tmp_path):
     fit(tmp_path, epochs=0.5, metrics={"norms": lambda n: np.asarray([1.0, 2.0])})
-    (path,) = _checkpoint.steps(tmp_path).values()
+    (path,) = _checkpoints.steps(tmp_path).values()
     about = json.loads((path / "about.json").read_text())
     assert about["history"][0]["norms"] == [1.0, 2.0]
     files = [file for file in path.rglob("*") if file.is_file()]
@@ -287,7 +287,7 @@ def test_halving_ends_after_five_times():
 
 
 def test_a_full_disk_leaves_the_last_checkpoint_whole(tmp_path, monkeypatch):
-    write = _checkpoint._write
+    write = _checkpoints._write
 
     def full(scratch, arrays, about):
         if "00000008" in scratch.name:
@@ -297,7 +297,7 @@ def test_a_full_disk_leaves_the_last_checkpoint_whole(tmp_path, monkeypatch):
         write(scratch, arrays, about)
 
     with monkeypatch.context() as patch:
-        patch.setattr(_checkpoint, "_write", full)
+        patch.setattr(_checkpoints, "_write", full)
         with pytest.raises(OSError, match="step 8 cannot .*No space left on device.*; that of step 4 is still there"):
             fit(tmp_path)
     assert names(tmp_path) == ["step-00000004"]
@@ -397,11 +397,11 @@ def test_checkpoints_of_other_runs_are_refused(tmp_path):
 
 def test_scratch_begins_anew_if_it_is_of_no_use(tmp_path, monkeypatch):
     want = fit()
-    scratch = _checkpoint.Scratch(tmp_path)
+    scratch = _checkpoints.Scratch(tmp_path)
     fit(tmp_path, weight_lr=0.5)  # another run's
     assert_same(fit(scratch), want)
     assert names(tmp_path) == []  # it was over in less than a few seconds
-    monkeypatch.setattr(_keeper, "WAIT", 0)
+    monkeypatch.setattr(_checkpoint_policy, "WAIT", 0)
     with pytest.raises(Crash):
         fit(scratch, callbacks=crash_at(12))
     assert names(tmp_path) == ["step-00000004", "step-00000008"]

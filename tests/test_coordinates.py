@@ -11,9 +11,9 @@ import pytest
 from scipy import stats
 
 import mupc
-from mupc._parameterisation import PARAMETERISATIONS
-from mupc.diagnostics import _coordinates as rules
-from mupc.diagnostics._coordinates import Size, group, grouped, judge, line
+from mupc.diagnostics import _exponents as rules
+from mupc.diagnostics._exponents import Size, group, grouped, judge, line
+from mupc.network._parameterisation import PARAMETERISATIONS
 
 RNG = np.random.default_rng(0)
 X, Y = RNG.standard_normal((16, 12)), np.eye(4)[RNG.integers(0, 4, 16)]

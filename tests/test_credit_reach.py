@@ -11,8 +11,8 @@ import pytest
 import reference
 
 import mupc
-from mupc._optimiser import OPTIMISERS
 from mupc.diagnostics import LIMITS, learning
+from mupc.learning._optimiser import OPTIMISERS
 from mupc.plots.credit_reach import plot
 
 

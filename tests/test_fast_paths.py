@@ -12,12 +12,13 @@ import numpy as np
 import pytest
 
 import mupc
-from mupc._activation import ACTIVATIONS
-from mupc._layer import DenseMap
-from mupc._linearised import linearise, respond
-from mupc._precision import POLICIES
-from mupc._problem import problem
-from mupc._solver import _blocked, _fused, solve
+from mupc.inference._linearised import linearise, respond
+from mupc.inference._problem import problem
+from mupc.inference.kernels import _blocked, _fused
+from mupc.inference.solvers import solve
+from mupc.network._activation import ACTIVATIONS
+from mupc.network._layer import DenseMap
+from mupc.network._precision import POLICIES
 
 
 def posed(width=7, depth=3, batch=5, activation="tanh", skip=1, outputs=3, precision=0.5, network_key=0):

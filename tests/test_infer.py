@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import mupc
-from mupc._solver import _loop
+from mupc.inference.solvers import _loop
 
 
 def test_errors_are_exactly_zero_at_the_forward_pass():

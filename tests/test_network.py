@@ -8,7 +8,7 @@ import pytest
 import reference
 
 import mupc
-from mupc import _network
+from mupc.network import _mlp
 
 
 def test_shapes_and_names():
@@ -108,7 +108,7 @@ def test_compile_time_objects_do_not_grow_with_depth():
 def test_recurrence_of_a_shallow_network_on_a_gpu_is_the_loop(monkeypatch, reverse):
     items = jr.normal(jr.key(0), (3, 4, 4))
     first = jr.normal(jr.key(1), (4, 2))
-    run = lambda: _network.recurrence(jnp.matmul, first, items, 2, reverse)  # noqa: E731
+    run = lambda: _mlp.recurrence(jnp.matmul, first, items, 2, reverse)  # noqa: E731
     looped = run()
     monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
     np.testing.assert_allclose(run(), looped, rtol=1e-12)

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import mupc
-from mupc._activation import ACTIVATIONS, Activation
+from mupc.network._activation import ACTIVATIONS, Activation
 
 DEPTH, WIDTH = 24, 64
 

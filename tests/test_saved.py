@@ -14,8 +14,8 @@ from safetensors import safe_open
 from safetensors.numpy import load_file, save_file
 
 import mupc
-from mupc._activation import ACTIVATIONS
-from mupc._parameterisation import PARAMETERISATIONS
+from mupc.network._activation import ACTIVATIONS
+from mupc.network._parameterisation import PARAMETERISATIONS
 
 SIZES = {"in_size": 5, "out_size": 3, "width": 4, "hidden_layers": 3}
 

@@ -333,9 +333,9 @@ def test_every_solver_in_every_precision(solver, precision):
 
 @pytest.mark.parametrize("parameterisation,skip", [("sp", 0), ("mupc", 1), ("mupc", 2)])
 def test_extreme_eigenvalues_of_linear_networks(parameterisation, skip):
-    from mupc._precision import POLICIES
-    from mupc._problem import problem
-    from mupc._solver import extremes
+    from mupc.inference._problem import problem
+    from mupc.inference.solvers import extremes
+    from mupc.network._precision import POLICIES
 
     network, x, y = make("linear", parameterisation, skip, 8)
     options = mupc.Energy(activity_decay=0.2)

@@ -12,9 +12,9 @@ import pytest
 import reference
 
 import mupc
-from mupc import _augment
-from mupc._settings import RECORDED
 from mupc.data import Dataset, Normalisation, Split
+from mupc.training import _augment
+from mupc.training._config import RECORDED
 
 
 def dataset(samples=50, features=5, classes=3, test=23, seed=0):
@@ -130,7 +130,7 @@ def test_predictive_coding_decays_as_backpropagation_does():
 
 
 def test_evaluation_covers_the_whole_split(monkeypatch):
-    monkeypatch.setattr("mupc._train.EVALUATION_CHUNK", 10)  # 23 test samples: a last chunk of three
+    monkeypatch.setattr("mupc.training._fit.EVALUATION_CHUNK", 10)  # 23 test samples: a last chunk of three
     data = dataset().with_validation(7, seed=0)
     net = network()
     result = mupc.fit(net, data, SOLVER, epochs=1, batch_size=8)

@@ -13,9 +13,9 @@ import optax
 import pytest
 
 import mupc
-from mupc import _train_many
-from mupc._types import Real
 from mupc.data import Dataset, Normalisation, Split
+from mupc.network._types import Real
+from mupc.training import _fit_many
 
 TIMES = ("seconds", "steps_per_second")
 
@@ -263,17 +263,17 @@ def test_chunks_follow_from_memory(monkeypatch):
         return [result] * len(networks)
 
     result = mupc.FitResult(TANH[0], [], np.zeros(0), 0, 0.0, False, "", "float64")
-    monkeypatch.setattr(_train_many, "_train_chunk", chunk)
-    job = _train_many.Settings(1, "pc", 8, "adam", "constant", None, False, False, None).job(
+    monkeypatch.setattr(_fit_many, "_train_chunk", chunk)
+    job = _fit_many.Settings(1, "pc", 8, "adam", "constant", None, False, False, None).job(
         TANH[0], DATA, GD[0].solver, None, 0.1, 0
     )
-    need = _train_many._bytes(job, TANH[0], DATA)
+    need = _fit_many._bytes(job, TANH[0], DATA)
     weights = 8 * (5 * 6 + 3 * 6 * 6 + 6 * 3)
     assert need > weights * (2 * 3 + 2)  # weights and Adam's two moments before and after, a gradient, an update
-    monkeypatch.setattr(_train_many, "free_memory", lambda: 3.9 * need)
+    monkeypatch.setattr(_fit_many, "free_memory", lambda: 3.9 * need)
     runs = [dataclasses.replace(GD[0], seed=seed) for seed in range(7)]
     assert len(mupc.fit_many(runs, DATA, **SHARED)) == 7
     assert sizes == [3, 3, 3]  # at most three at once; the last chunk is filled up with what is dropped again
-    monkeypatch.setattr(_train_many, "free_memory", lambda: 0.9 * need)
+    monkeypatch.setattr(_fit_many, "free_memory", lambda: 0.9 * need)
     with pytest.raises(ValueError, match="a run of this size needs about .* GiB, and there is room for"):
         mupc.fit_many(runs, DATA, **SHARED)

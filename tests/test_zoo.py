@@ -11,8 +11,8 @@ import pytest
 import reference
 
 import mupc
-from mupc._precision import POLICIES
-from mupc._problem import Increments, problem
+from mupc.inference._problem import Increments, problem
+from mupc.network._precision import POLICIES
 
 ACTIVATIONS = sorted(reference.PHI)
 SKIPS = [0, 1, 2, 3]

@@ -10,74 +10,74 @@ if TYPE_CHECKING:
     from . import data as data
     from . import diagnostics as diagnostics
     from . import theory as theory
-    from ._activation import Activation as Activation
-    from ._coordinates import coordinate_check as coordinate_check
-    from ._coordinates import coordinate_sizes as coordinate_sizes
-    from ._energy import Energy as Energy
-    from ._energy import energy as energy
-    from ._energy import layer_energies as layer_energies
-    from ._infer import infer as infer
-    from ._layer import AbstractLayer as AbstractLayer
-    from ._layer import Dense as Dense
-    from ._learn import backprop_gradients as backprop_gradients
-    from ._learn import weight_gradients as weight_gradients
-    from ._network import Network as Network
-    from ._network import forward as forward
-    from ._saved import load as load
-    from ._saved import save as save
-    from ._solution import RESULTS as RESULTS
-    from ._solution import Solution as Solution
-    from ._solver import ODE as ODE
-    from ._solver import AbstractSolver as AbstractSolver
-    from ._solver import ErrorSpace as ErrorSpace
-    from ._solver import ExactLinear as ExactLinear
-    from ._solver import GradientDescent as GradientDescent
-    from ._solver import Optax as Optax
-    from ._train import FitResult as FitResult
-    from ._train import fit as fit
-    from ._train_many import Run as Run
-    from ._train_many import fit_many as fit_many
     from .diagnostics import Conditioning as Conditioning
     from .diagnostics import CoordinateCheck as CoordinateCheck
     from .diagnostics import CreditReach as CreditReach
+    from .diagnostics import coordinate_check as coordinate_check
+    from .diagnostics import coordinate_sizes as coordinate_sizes
     from .diagnostics import credit_reach as credit_reach
+    from .inference import ODE as ODE
+    from .inference import RESULTS as RESULTS
+    from .inference import AbstractSolver as AbstractSolver
+    from .inference import Energy as Energy
+    from .inference import ErrorSpace as ErrorSpace
+    from .inference import ExactLinear as ExactLinear
+    from .inference import GradientDescent as GradientDescent
+    from .inference import Optax as Optax
+    from .inference import Solution as Solution
+    from .inference import energy as energy
+    from .inference import infer as infer
+    from .inference import layer_energies as layer_energies
+    from .learning import backprop_gradients as backprop_gradients
+    from .learning import weight_gradients as weight_gradients
+    from .network import AbstractLayer as AbstractLayer
+    from .network import Activation as Activation
+    from .network import Dense as Dense
+    from .network import Network as Network
+    from .network import forward as forward
+    from .network import load as load
+    from .network import save as save
     from .sweep.transfer import transfer as transfer
+    from .training import FitResult as FitResult
+    from .training import Run as Run
+    from .training import fit as fit
+    from .training import fit_many as fit_many
 
 __version__ = "0.1.0"
 
 _HOME = {
-    "Activation": "_activation",
-    "AbstractLayer": "_layer",
-    "AbstractSolver": "_solver",
-    "Dense": "_layer",
-    "Energy": "_energy",
-    "ErrorSpace": "_solver",
-    "ExactLinear": "_solver",
-    "GradientDescent": "_solver",
-    "ODE": "_solver",
-    "Optax": "_solver",
-    "Network": "_network",
-    "RESULTS": "_solution",
-    "Solution": "_solution",
+    "Activation": "network",
+    "AbstractLayer": "network",
+    "AbstractSolver": "inference",
+    "Dense": "network",
+    "Energy": "inference",
+    "ErrorSpace": "inference",
+    "ExactLinear": "inference",
+    "GradientDescent": "inference",
+    "ODE": "inference",
+    "Optax": "inference",
+    "Network": "network",
+    "RESULTS": "inference",
+    "Solution": "inference",
     "Conditioning": "diagnostics",
     "CoordinateCheck": "diagnostics",
     "CreditReach": "diagnostics",
-    "FitResult": "_train",
-    "Run": "_train_many",
-    "backprop_gradients": "_learn",
-    "coordinate_check": "_coordinates",
-    "coordinate_sizes": "_coordinates",
+    "FitResult": "training",
+    "Run": "training",
+    "backprop_gradients": "learning",
+    "coordinate_check": "diagnostics",
+    "coordinate_sizes": "diagnostics",
     "credit_reach": "diagnostics",
-    "energy": "_energy",
-    "fit": "_train",
-    "fit_many": "_train_many",
-    "forward": "_network",
-    "infer": "_infer",
-    "layer_energies": "_energy",
-    "load": "_saved",
-    "save": "_saved",
+    "energy": "inference",
+    "fit": "training",
+    "fit_many": "training",
+    "forward": "network",
+    "infer": "inference",
+    "layer_energies": "inference",
+    "load": "network",
+    "save": "network",
     "transfer": "sweep.transfer",
-    "weight_gradients": "_learn",
+    "weight_gradients": "learning",
 }
 
 __all__ = sorted(_HOME)

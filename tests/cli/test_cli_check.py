@@ -162,7 +162,7 @@ def test_unknown_names(check, flag, value):
 
 
 def test_defaults_are_those_of_the_library():
-    from mupc import _coordinates as defaults
+    from mupc.diagnostics import _coordinate_check as defaults
 
     flags = CompareFlags()
     found = flags.widths, flags.depths, flags.width, flags.hidden_layers

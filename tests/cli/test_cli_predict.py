@@ -14,9 +14,9 @@ from PIL import Image
 
 import mupc as library
 from mupc import data
-from mupc._saved import write
 from mupc.cli.export_job import KEY, Notes, _encode
 from mupc.data import Normalisation
+from mupc.network._saved import write
 
 PIXELS = Normalisation(scale=1 / 255, mean=0.4, std=0.3)
 

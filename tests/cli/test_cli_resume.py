@@ -12,10 +12,10 @@ import pytest
 from safetensors.numpy import load_file
 
 import mupc as library
-from mupc import _checkpoint
-from mupc._checkpoint import only_writer
 from mupc.cli import USAGE_ERROR
 from mupc.cli.display import Display
+from mupc.training import _checkpoints
+from mupc.training._checkpoints import only_writer
 
 BP = ("--method", "bp", "--quiet")
 
@@ -77,7 +77,7 @@ def test_a_second_signal_stops_at_once(train, resume, monkeypatch):
         run = train(*BP)
     assert run.code == 143
     assert "go on with `mupc train --resume" in run.err
-    assert not _checkpoint.steps(run.folder / "checkpoints")
+    assert not _checkpoints.steps(run.folder / "checkpoints")
     assert resume("--quiet").code == 0
     assert_same(run, train(*BP, name="whole"))
 
@@ -127,7 +127,7 @@ def test_a_data_set_that_is_gone(train, resume, monkeypatch, tmp_path):
     file.rename(away)
     gone = resume("--quiet")
     assert gone.code == USAGE_ERROR and str(file) in gone.err and gone.err.count("\n") == 1
-    assert list(_checkpoint.steps(run.folder / "checkpoints")) == [11]
+    assert list(_checkpoints.steps(run.folder / "checkpoints")) == [11]
 
     np.savez(file, x_train=x[:1400] + 1, y_train=y[:1400], x_test=x[1400:], y_test=y[1400:])
     other = resume("--quiet")
@@ -139,10 +139,10 @@ def test_a_data_set_that_is_gone(train, resume, monkeypatch, tmp_path):
 
 def test_checkpoints_that_are_kept(train, resume):
     run = train(*BP, "--keep", "3", "--checkpoint-every", "4")
-    assert list(_checkpoint.steps(run.folder / "checkpoints")) == [16, 20, 22]
+    assert list(_checkpoints.steps(run.folder / "checkpoints")) == [16, 20, 22]
     assert run.json("config.json")["safety"] == {"keep": 3, "checkpoint_every": 4, "on_divergence": "stop"}
     assert resume("--epochs", "2", "--quiet").code == 0
-    assert list(_checkpoint.steps(run.folder / "checkpoints")) == [36, 40, 44]
+    assert list(_checkpoints.steps(run.folder / "checkpoints")) == [36, 40, 44]
     none = train(*BP, "--keep", "0", name="none")
     assert [path.name for path in (none.folder / "checkpoints").iterdir()] == ["network.safetensors"]
     more = resume("--epochs", "2", name="none")
@@ -235,7 +235,7 @@ def test_divergence_and_a_smaller_rate(train, resume):
 
 
 def test_a_full_disk_is_one_line_and_no_end(train, resume, monkeypatch):
-    write = _checkpoint._write
+    write = _checkpoints._write
 
     def full(scratch, arrays, about):
         if "00000022" in scratch.name:
@@ -243,7 +243,7 @@ def test_a_full_disk_is_one_line_and_no_end(train, resume, monkeypatch):
         write(scratch, arrays, about)
 
     with monkeypatch.context() as patch:
-        patch.setattr(_checkpoint, "_write", full)
+        patch.setattr(_checkpoints, "_write", full)
         run = train(*BP)
     assert run.code == USAGE_ERROR
     assert len(run.err.splitlines()) == 1
@@ -262,7 +262,7 @@ def test_a_disk_that_is_really_full(mupc, disk):
     assert run.code == USAGE_ERROR
     assert len(run.err.splitlines()) == 1
     assert "No space left on device" in run.err
-    found, damaged = _checkpoint.find(place / "run" / "checkpoints")
+    found, damaged = _checkpoints.find(place / "run" / "checkpoints")
     assert (found.step, damaged) == (1, [])
     subprocess.run(["mount", "-o", "remount,size=20m", str(place)], check=True)
     again = mupc("train", "--resume", place / "run", "--quiet", folder=place / "run")

@@ -9,13 +9,14 @@ import numpy as np
 import pytest
 from matplotlib.image import imread
 
-from mupc import _train, cli
+from mupc import cli
 from mupc.cli import sweep_job
 from mupc.cli.config import TrainConfig, load
 from mupc.cli.job import build, evaluation_interval, load_data, make_energy, number_format
 from mupc.plots import sweep as plots
 from mupc.sweep._cells import AT_EDGE
 from mupc.sweep._study import SAMPLERS
+from mupc.training import _fit
 
 TINY = ("--width", "8", "--hidden-layers", "3", "--epochs", "0.5")
 GRID = ("--grid", "weight_lr=0.1,0.03,1e30", "--grid", "activity_lr=0.5,0.1")
@@ -53,7 +54,7 @@ def alone(config):
     dataset = load_data(config)
     with number_format(config.precision):
         network, solver = build(config, dataset)
-        return _train.fit(
+        return _fit.fit(
             network, dataset, solver, epochs=config.epochs, weight_lr=config.chosen_weight_lr, seed=config.seed,
             energy=make_energy(config), evaluate_every=evaluation_interval(config, len(dataset.train)),
             precision=config.precision,

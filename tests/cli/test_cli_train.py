@@ -9,17 +9,17 @@ import pytest
 from rich.console import Console
 from rich.text import Text
 
-from mupc._activation import ACTIVATIONS
-from mupc._energy import LOSSES
-from mupc._optimiser import OPTIMISERS, SCHEDULES
-from mupc._parameterisation import INITS, PARAMETERISATIONS
-from mupc._precision import POLICIES
-from mupc._train import METHODS
 from mupc.cli import config, flags, outcome, reach
 from mupc.cli.config import TrainConfig
 from mupc.cli.display import Display
 from mupc.cli.solvers import SOLVERS, make_solver
+from mupc.inference._energy import LOSSES
+from mupc.learning._optimiser import OPTIMISERS, SCHEDULES
+from mupc.network._activation import ACTIVATIONS
+from mupc.network._parameterisation import INITS, PARAMETERISATIONS
+from mupc.network._precision import POLICIES
 from mupc.plots import credit_reach
+from mupc.training._fit import METHODS
 
 TIMES = ("seconds", "steps_per_second")
 

@@ -11,10 +11,10 @@ import time
 import faults
 import pytest
 
-from mupc import _keeper, _train
 from mupc.cli import FAILURE, USAGE_ERROR
 from mupc.experiments import Store, __main__, training
 from mupc.experiments._store import key
+from mupc.training import _checkpoint_policy, _fit
 
 COMMANDS = ("sweep", "reproduce")
 SLUG = "mupc-vs-pc-mnist-accs"
@@ -23,8 +23,8 @@ SLUG = "mupc-vs-pc-mnist-accs"
 @pytest.fixture(autouse=True)
 def tiny(monkeypatch):
     """A checkpoint at each evaluation, at steps 10, 20 and 22 of each cell or group, and fig1 is tiny."""
-    monkeypatch.setattr(_keeper, "PAUSE", 0)
-    monkeypatch.setattr(_keeper, "WAIT", 0)
+    monkeypatch.setattr(_checkpoint_policy, "PAUSE", 0)
+    monkeypatch.setattr(_checkpoint_policy, "WAIT", 0)
     monkeypatch.setitem(training.FIGURES, SLUG, training.FIGURES[SLUG])
     faults.tiny_figure()
 
@@ -57,21 +57,21 @@ def whole(wholes, run, tmp_path_factory, monkeypatch):
 @contextlib.contextmanager
 def counted(monkeypatch):
     """The steps that are taken inside."""
-    steps, interval = [], _train.run_interval
+    steps, interval = [], _fit.run_interval
 
     def count(program, job, state, step, number, *rest):
         steps.append(number)
         return interval(program, job, state, step, number, *rest)
 
     with monkeypatch.context() as patch:
-        patch.setattr(_train, "run_interval", count)
+        patch.setattr(_fit, "run_interval", count)
         yield steps
 
 
 @contextlib.contextmanager
 def at(monkeypatch, number, action):
     """Does something at one of the evaluations inside, counted from 1 over all cells."""
-    calls, evaluate = [], _train.Evaluation.__call__
+    calls, evaluate = [], _fit.Evaluation.__call__
 
     def call(self, *arguments):
         calls.append(1)
@@ -80,7 +80,7 @@ def at(monkeypatch, number, action):
         return evaluate(self, *arguments)
 
     with monkeypatch.context() as patch:
-        patch.setattr(_train.Evaluation, "__call__", call)
+        patch.setattr(_fit.Evaluation, "__call__", call)
         yield
 
 

@@ -44,7 +44,7 @@ def cut_off() -> None:
         ("mupc.cli.check_job", "_folder"),
         ("mupc.cli.check_job", "coordinate_sizes"),
         ("mupc.cli.hessian_job", "_measure"),
-        ("mupc._train_many", "_train_chunk"),
+        ("mupc.training._fit_many", "_train_chunk"),
         ("mupc.cli.bench_job", "measure"),
         ("mupc.experiments._runner", "_compute"),
     ):

@@ -12,10 +12,11 @@ from fuzz_inputs import CELL, RESULT, npy, zipped
 from safetensors.numpy import save_file
 
 import mupc
-from mupc import _checkpoint, data
+from mupc import data
 from mupc.cli import main, transfer_job
 from mupc.data import DataError
 from mupc.experiments._results import read
+from mupc.training import _checkpoints
 
 ARRAYS = {
     "x_train": np.arange(24.0).reshape(6, 4),
@@ -63,12 +64,12 @@ def test_metadata_of_brackets_without_end(tmp_path):
 
 def test_a_checkpoint_under_the_name_of_another(tmp_path):
     """A whole one, its checksums right, but of another step."""
-    with _checkpoint.Checkpoints(tmp_path, {}, keep=2) as checkpoints:
+    with _checkpoints.Checkpoints(tmp_path, {}, keep=2) as checkpoints:
         for step in (3, 6):
             checkpoints.save(step, {"array": np.full(2, step)}, {})
     shutil.rmtree(tmp_path / "step-00000006")
     shutil.copytree(tmp_path / "step-00000003", tmp_path / "step-00000006")
-    found, damaged = _checkpoint.find(tmp_path)
+    found, damaged = _checkpoints.find(tmp_path)
     assert found.step == 3
     assert damaged == [f"the checkpoint {tmp_path / 'step-00000006'} is damaged (it is that of step 3)"]
 

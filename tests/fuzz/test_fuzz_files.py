@@ -18,12 +18,12 @@ from PIL import Image
 from safetensors.numpy import save as to_safetensors
 
 import mupc
-from mupc._saved import write
 from mupc.cli.config import TrainConfig, as_dict
 from mupc.cli.export_job import KEY, Notes, _encode
 from mupc.cli.run_folder import dumps
 from mupc.cli.transfer import DataFlags, GridFlags, LearningFlags, NetworkFlags
 from mupc.data import Normalisation
+from mupc.network._saved import write
 
 IDX = ("train-images-idx3-ubyte", "train-labels-idx1-ubyte", "t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte")
 CIFAR = (*(f"data_batch_{number}.bin" for number in range(1, 6)), "test_batch.bin")

@@ -13,8 +13,7 @@ import typing
 from pathlib import Path
 from typing import Any
 
-from .._files import write_whole
-from .._words import counted
+from ..io import counted, write_whole
 from ._cases import Options, expand
 from ._table import line, tables
 

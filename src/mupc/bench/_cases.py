@@ -5,7 +5,7 @@ import itertools
 import math
 from collections.abc import Sequence
 
-from .. import _check
+from ..io import checks
 
 WORKLOADS = {
     "gd": "one weight update by gradient descent, T = H",
@@ -171,23 +171,23 @@ class Options:
 def validate(options: Options) -> None:
     """Raises for what cannot be measured, in words of the flags."""
     for name in options.workloads:
-        _check.lookup("workload", name, WORKLOADS)
-    _check.lookup("--preset", options.preset, PRESETS)
+        checks.lookup("workload", name, WORKLOADS)
+    checks.lookup("--preset", options.preset, PRESETS)
     if options.precision is not None:
-        _check.lookup("--precision", options.precision, dict.fromkeys(PRECISIONS))
+        checks.lookup("--precision", options.precision, dict.fromkeys(PRECISIONS))
     for name in ("depths", "widths", "steps", "batch_size", "etas", "betas"):
         values = getattr(options, name)
         if values is not None and not values:
             raise ValueError(f"{_flag(name)} has no values: give one or more numbers.")
         for value in values or ():
             if name in ("etas", "betas"):
-                _check.number(_flag(name), value, above=0)
+                checks.number(_flag(name), value, above=0)
             else:
-                _check.integer(_flag(name), value, 1)
+                checks.integer(_flag(name), value, 1)
     for name in ("cg_steps", "repeats", "seeds", "samples", "chunk", "sequential"):
         if getattr(options, name) is not None:
-            _check.integer(_flag(name), getattr(options, name), 1)
-    _check.number("--epochs", options.epochs, above=0)
+            checks.integer(_flag(name), getattr(options, name), 1)
+    checks.number("--epochs", options.epochs, above=0)
 
 
 def _flag(name: str) -> str:

@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 import jax.random as jr
 
-from .._precision import POLICIES
+from ..network import POLICIES
 from ._floor import Shape
 from ._timing import Program, compiled, in_turns, measure
 

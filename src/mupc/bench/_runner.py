@@ -6,8 +6,8 @@ from typing import Any
 
 import jax
 
-from .. import _activation, _precision
-from ..experiments._machine import device, versions
+from ..io import device, versions
+from ..network import resolve_activation, resolve_precision
 from ._cases import UPDATES, Case, Options
 from ._fits import compile_ratios, fits
 from ._timing import cold
@@ -49,7 +49,7 @@ def measure(case: Case, options: Options) -> Row:
     }
     started = time.perf_counter()
     with cold(), jax.enable_x64(name == "float64"):
-        precision = _precision.resolve(name, None).name
+        precision = resolve_precision(name, None).name
         about["precision"] = precision
         try:
             found = MEASURES[case.workload](case, options, precision)
@@ -62,7 +62,7 @@ def measure(case: Case, options: Options) -> Row:
 
 def begin(options: Options, cases: list[Case]) -> dict[str, Any]:
     """What a record says of how it was made, after those checks that need JAX or files."""
-    _activation.resolve(options.activation)
+    resolve_activation(options.activation)
     for case in cases:
         if case.workload in SAMPLES:
             training_data(case, options)

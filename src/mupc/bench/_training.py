@@ -11,11 +11,10 @@ import jax.random as jr
 import numpy as np
 
 from .. import data
-from .._network import Network
-from .._solver import GradientDescent
-from .._train import FitResult, fit
-from .._train_many import Run, fit_many
 from ..data import Dataset, Normalisation, Split
+from ..inference import GradientDescent
+from ..network import Network
+from ..training import FitResult, Run, fit, fit_many
 from ._cases import Case, Options, finite
 from ._timing import compiled, measure, summary
 from ._update import LR, Row, batch, network, updates

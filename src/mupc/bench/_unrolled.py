@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import optax
 from jaxtyping import Array
 
-from .._network import Network
+from ..network import Network
 from ._timing import Program, compiled
 
 

@@ -8,12 +8,10 @@ import jax.numpy as jnp
 import jax.random as jr
 from jaxtyping import Array
 
-from .._infer import infer
-from .._learn import backprop_gradients, weight_gradients
-from .._network import Network, forward
-from .._precision import POLICIES
-from .._solver import AbstractSolver, ErrorSpace, GradientDescent
-from .._train import EVALUATION_CHUNK
+from ..inference import AbstractSolver, ErrorSpace, GradientDescent, infer
+from ..learning import backprop_gradients, weight_gradients
+from ..network import POLICIES, Network, forward
+from ..training import EVALUATION_CHUNK
 from . import _floor, _unrolled
 from ._cases import Case, Options
 from ._ceilings import ceilings, measure_beside, rough

@@ -89,7 +89,7 @@ def _guarded(command: str, argv: list[str]) -> int:
 def _keep_compiled_programs() -> None:
     """Has JAX keep what it compiles beside the data sets, so that a second run starts at once. JAX reads this when it
     is imported; settings of the user's own come first."""
-    from .._cache import cache_folder
+    from ..io import cache_folder
 
     os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(cache_folder() / "compiled"))
     os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.2")

@@ -6,10 +6,10 @@ from typing import Any
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-from .._words import counted
 from ..bench import Options, expand, fits, tables
 from ..bench._runner import Row, begin, conclusions, measure
 from ..bench._table import line
+from ..io import counted
 from ..plots import performance
 from .display import say
 from .run_folder import RunFolder

@@ -10,12 +10,20 @@ from rich.console import Console
 from rich.progress import Progress
 from rich.table import Table
 
-from .. import _check
-from .._coordinates import ACTIVITY_LR, WEIGHT_LR, Measured, conclude, coordinate_sizes, measure, plan
-from .._energy import Energy
-from .._solver import AbstractSolver
-from ..diagnostics import CoordinateCheck, Slope, numbered
-from ..experiments._machine import device, versions
+from ..diagnostics import (
+    ACTIVITY_LR,
+    WEIGHT_LR,
+    CoordinateCheck,
+    Measured,
+    Slope,
+    conclude,
+    coordinate_sizes,
+    measure,
+    numbered,
+    plan,
+)
+from ..inference import AbstractSolver, Energy
+from ..io import checks, device, versions
 from ..plots import coordinates as plots
 from . import config
 from .check import CheckFlags
@@ -41,7 +49,7 @@ def check(flags: CheckFlags, console: Console) -> Summary:
 def _compare(flags: CheckFlags, console: Console) -> Summary:
     """Slopes and verdicts over networks of several sizes."""
     compare, network = flags.compare, flags.network
-    _check.integer("--steps", compare.steps, 0)
+    checks.integer("--steps", compare.steps, 0)
     shapes = plan(
         compare.widths, compare.depths, compare.width, compare.hidden_layers, compare.steps, compare.seeds
     )  # fmt: skip

@@ -11,12 +11,11 @@ import numpy as np
 from rich.console import Console
 
 from .. import __version__, data
-from .._energy import LOSSES
-from .._network import Network
-from .._saved import notes as read_notes
-from .._saved import write
 from ..data import Normalisation
 from ..data._catalogue import CATALOGUE
+from ..inference import LOSSES
+from ..network import Network, write
+from ..network import notes as read_notes
 from .config import TrainConfig
 from .display import say
 from .hessian_cases import open_checkpoint

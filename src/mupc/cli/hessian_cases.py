@@ -12,10 +12,9 @@ import jax
 import jax.random as jr
 import numpy as np
 
-from .. import _check
-from .._energy import Energy
-from .._network import Network
-from .._saved import load
+from ..inference import Energy
+from ..io import checks
+from ..network import Network, load
 from . import config
 from .hessian import EnergyFlags, NetworkFlags
 from .job import CHECKPOINT, load_data
@@ -48,7 +47,7 @@ def _grid(flags: NetworkFlags) -> list[Case]:
     if not (widths and depths):
         raise ValueError("--width and --hidden-layers take one or more numbers, such as --hidden-layers 8 16 32.")
     for width in widths:  # ahead of the sizes that follow from it
-        _check.integer("--width", width, 1)
+        checks.integer("--width", width, 1)
     cases = []
     for width, depth in itertools.product(dict.fromkeys(widths), dict.fromkeys(depths)):
         make = functools.partial(_initial, flags, width, depth)
@@ -68,7 +67,7 @@ def _initial(flags: NetworkFlags, width: int, depth: int, seed: int) -> Network:
             parameterisation=flags.parameterisation,
             skip=flags.skip,
             init=flags.init,
-            key=jr.key(_check.seed(seed)),
+            key=jr.key(checks.seed(seed)),
         )
 
 

@@ -12,10 +12,10 @@ from rich.console import Console
 from rich.progress import Progress
 from rich.table import Table
 
-from .. import _check, theory
-from .._energy import Energy
-from .._network import Network, forward
-from ..experiments._machine import device, versions
+from .. import theory
+from ..inference import Energy
+from ..io import checks, device, versions
+from ..network import Network, forward
 from ..plots import spectrum as plots
 from ..theory._spectrum import EXACT
 from .display import say
@@ -37,9 +37,9 @@ def analyse(flags: HessianFlags, console: Console) -> Summary:
 
     **Arguments:** the flags of `mupc hessian`, and the console to show it on.
     """
-    if _check.integer("--seeds", flags.network.seeds, 1) > MOST_SEEDS:
+    if checks.integer("--seeds", flags.network.seeds, 1) > MOST_SEEDS:
         raise ValueError(f"--seeds {flags.network.seeds} is more than {MOST_SEEDS:,}: medians need no more, use fewer.")
-    _check.seed(flags.network.seed + flags.network.seeds - 1)
+    checks.seed(flags.network.seed + flags.network.seeds - 1)
     cases, energy = find(flags.network, flags.energy)
     plan = [(case, _method(case.form, flags)) for case in cases]
     folder = RunFolder(flags.output.out, "hessian")

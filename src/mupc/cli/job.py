@@ -13,20 +13,14 @@ import jax
 import jax.random as jr
 from rich.console import Console
 
-from .. import _check, data
-from .._checkpoint import find
-from .._energy import Energy
-from .._interruption import Interruption
-from .._lock import only_writer
-from .._network import Network
-from .._optimiser import check
-from .._saved import save
-from .._solver import AbstractSolver
-from .._train import FitResult, fit, validate
-from .._words import counted
+from .. import data
 from ..data import Dataset
-from ..experiments._machine import device, versions
+from ..inference import AbstractSolver, Energy
+from ..io import Interruption, checks, counted, device, only_writer, versions
+from ..learning import check_optimiser
+from ..network import Network, save
 from ..sweep._memory import check_room
+from ..training import FitResult, find, fit, validate
 from .config import FORMAT, TrainConfig, as_dict, load
 from .display import Display
 from .flags import FormFlags, OutputFlags
@@ -152,7 +146,7 @@ def build(config: TrainConfig, dataset: Dataset) -> tuple[Network, AbstractSolve
         width=config.width,
         hidden_layers=config.hidden_layers,
         **network_options(config),
-        key=jr.key(_check.seed(config.seed)),
+        key=jr.key(checks.seed(config.seed)),
     )
     return network, make_solver(config) if config.method == "pc" else None
 
@@ -186,8 +180,8 @@ def check_training(config: TrainConfig, network: Network, solver: AbstractSolver
         augment=config.augment, energy=make_energy(config),
     )  # fmt: skip
     if config.evaluate_every is not None:
-        _check.integer("evaluate_every", config.evaluate_every, 1)
-    check(config.optimiser, config.chosen_weight_lr, config.schedule)
+        checks.integer("evaluate_every", config.evaluate_every, 1)
+    check_optimiser(config.optimiser, config.chosen_weight_lr, config.schedule)
 
 
 def training_options(config: TrainConfig, dataset: Dataset) -> dict[str, Any]:

@@ -4,9 +4,8 @@ import shlex
 from pathlib import Path
 from typing import Any
 
-from .._keeper import BACK_TO
-from .._train import FitResult
 from ..plots import credit_reach, learning_curve
+from ..training import BACK_TO, FitResult
 from .config import TrainConfig
 from .display import Display, clock, percent
 from .flags import ACTIVITY_LR

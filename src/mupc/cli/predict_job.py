@@ -13,13 +13,12 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from .. import _check
-from .._energy import Energy
-from .._files import write_whole
-from .._network import Network, forward
 from ..data import Normalisation
 from ..data._images import find_images
 from ..data._npz import read_samples
+from ..inference import Energy
+from ..io import checks, write_whole
+from ..network import Network, forward
 from .display import percent, say
 from .export_job import Notes, find
 from .predict import PredictFlags
@@ -45,7 +44,7 @@ def predict(flags: PredictFlags, console: Console) -> Summary:
 
     **Arguments:** the flags of `mupc predict`, and the console to show it on.
     """
-    _check.integer("--batch-size", flags.batch_size, 1)
+    checks.integer("--batch-size", flags.batch_size, 1)
     target = None if flags.out is None else _target(flags.out, flags.force)
     network, notes = find(flags.model)
     samples = _open(flags.data, network, notes, flags.resize)

@@ -5,12 +5,10 @@ from typing import Any
 
 import numpy as np
 
-from .._energy import Energy
-from .._infer import infer
-from .._network import Network
-from .._solver import AbstractSolver
 from ..data import Dataset
 from ..diagnostics import LIMITS, CreditReach, credit_reach
+from ..inference import AbstractSolver, Energy, infer
+from ..network import Network
 from .config import TrainConfig
 from .flags import WEIGHT_LR_ALL
 

@@ -9,10 +9,10 @@ import tyro
 from rich.console import Console
 from rich.table import Table
 
-from .. import _check, experiments
-from .._interruption import Interruption
+from .. import experiments
 from ..data import DataError
 from ..experiments.__main__ import WORK, describe
+from ..io import Interruption, checks
 from .flags import DataDir, hint
 from .parse import call
 
@@ -83,7 +83,7 @@ def reproduce(
         entries = _entries(slugs)
         figures = [entry.load() for entry in entries]
         part = experiments.Shard.parse(shard)
-        _check.integer("--at-once", at_once, 1)
+        checks.integer("--at-once", at_once, 1)
     except ValueError as error:
         return _complain(str(error))
     limit = 0.0 if merge else seconds_limit

@@ -7,8 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from .._files import write_whole
-from .._lock import LOCK
+from ..io import LOCK, write_whole
 
 METRICS = "metrics.jsonl"
 

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import NamedTuple
 
-from .._solver import ODE, AbstractSolver, ErrorSpace, ExactLinear, GradientDescent, Optax
+from ..inference import ODE, AbstractSolver, ErrorSpace, ExactLinear, GradientDescent, Optax
 from .config import TrainConfig
 from .flags import InferenceFlags
 

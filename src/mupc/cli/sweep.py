@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 
 import tyro
 
-from .._interruption import Interruption
+from ..io import Interruption
 from .config import parse_with
 from .flags import DataDir, DataFlags, InferenceFlags, LearningFlags, NetworkFlags, ScreenFlags, hint
 from .parse import parse

@@ -11,14 +11,9 @@ from typing import Any
 
 from rich.console import Console
 
-from .. import _check
-from .._checkpoint import Scratch
-from .._train import FitResult
-from .._train_many import Run, fit_many
-from .._words import counted
 from ..data import Dataset
-from ..experiments._machine import device, versions
 from ..experiments._training import whole
+from ..io import checks, counted, device, versions
 from ..sweep._database import Database
 from ..sweep._memory import check_room
 from ..sweep._plan import Plan
@@ -26,6 +21,7 @@ from ..sweep._space import Settings, grid, parse
 from ..sweep._study import Sweep
 from ..sweep._unfinished import Unfinished
 from ..sweep._work import work
+from ..training import FitResult, Run, Scratch, fit_many
 from . import _explain
 from .config import TrainConfig, as_dict, from_dict, in_flags
 from .job import build, check_training, load_data, make_energy, number_format, training_options
@@ -51,7 +47,7 @@ def start(config: TrainConfig, flags: SweepFlags, console: Console, stop: Stop) 
     """
     plan = _plan(config, flags)
     group = _group(flags.sharing.group, plan)
-    _check.integer("--heartbeat", flags.sharing.heartbeat, 1)
+    checks.integer("--heartbeat", flags.sharing.heartbeat, 1)
     storage = flags.sharing.storage
     execute = Executor(plan, config.data_dir, stop)
     execute.check()
@@ -128,7 +124,7 @@ def _typed(name: str, value: Any) -> Any:
 
 
 def _group(wanted: int | None, plan: Plan) -> int:
-    return GROUP[plan.sampler] if wanted is None else _check.integer("--group", wanted, 1)
+    return GROUP[plan.sampler] if wanted is None else checks.integer("--group", wanted, 1)
 
 
 class Executor:

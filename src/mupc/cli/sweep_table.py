@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn
 from rich.table import Column, Table
 
-from .._words import counted
+from ..io import counted
 from ..plots import sweep as plots
 from ..sweep._cells import AT_EDGE, at_edge
 from ..sweep._plan import Plan

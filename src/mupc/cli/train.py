@@ -2,7 +2,7 @@
 
 import sys
 
-from .._interruption import Interruption
+from ..io import Interruption
 from .config import in_flags
 from .train_flags import parse
 

@@ -15,10 +15,9 @@ from rich.progress import Progress
 from rich.table import Table
 
 from .. import data
-from .._energy import Energy
-from .._words import counted
 from ..data import Dataset
-from ..experiments._machine import device, versions
+from ..inference import Energy
+from ..io import counted, device, versions
 from ..plots import transfer as plots
 from ..sweep._cells import AT_EDGE, Cell, Rates, Size, Transfer, Tuning
 from ..sweep.transfer import transfer as tune_and_train

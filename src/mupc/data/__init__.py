@@ -8,7 +8,7 @@
 Importing this package imports numpy and nothing heavier.
 """
 
-from .._cache import cache_folder
+from ..io import cache_folder
 from ._dataset import DataError, Dataset, Normalisation, Split
 from ._fetch import fetch
 from ._load import Available, FileCheck, available, check, load

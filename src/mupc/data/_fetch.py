@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from .._cache import cache_folder
+from ..io import cache_folder
 from ._catalogue import Download, Entry, File, find_entry
 from ._dataset import DataError
 from ._formats import Damaged, read

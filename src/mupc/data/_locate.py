@@ -6,7 +6,7 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
-from .._cache import cache_folder
+from ..io import cache_folder
 from ._catalogue import Entry, File
 from ._dataset import DataError
 

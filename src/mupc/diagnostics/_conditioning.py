@@ -8,12 +8,10 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import ArrayLike
 
-from .. import _check, theory
-from .._energy import Energy
-from .._infer import infer
-from .._network import Network, forward
-from .._solver import AbstractSolver
-from .._types import Activities
+from .. import theory
+from ..inference import AbstractSolver, Energy, infer
+from ..io import checks
+from ..network import Activities, Network, forward
 from ..theory._condition import METHODS
 
 
@@ -58,10 +56,10 @@ class Conditioning:
     spectrum: bool = False
 
     def __post_init__(self) -> None:
-        _check.lookup("method", self.method, METHODS)
-        _check.shape("x", self.x, ("in_size",), "Pass one sample: an activity Hessian belongs to one.")
+        checks.lookup("method", self.method, METHODS)
+        checks.shape("x", self.x, ("in_size",), "Pass one sample: an activity Hessian belongs to one.")
         if np.ndim(self.y):
-            _check.shape("y", self.y, ("out_size",), "Pass the target of one sample, or its label.")
+            checks.shape("y", self.y, ("out_size",), "Pass the target of one sample, or its label.")
 
     def __call__(self, network: Network) -> dict[str, Any]:
         x = np.asarray(self.x)[None]

@@ -8,12 +8,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from .. import _check
-from .._energy import Energy, as_energy, as_targets, half_square
-from .._learn import backprop_gradients, weight_gradients
-from .._network import Network
-from .._solution import Solution
-from .._types import Rows
+from ..inference import Energy, Solution, as_energy, as_targets, half_square
+from ..io import checks
+from ..learning import backprop_gradients, weight_gradients
+from ..network import Network, Rows
 from ._learning import learning, threshold
 
 ENOUGH_LAYERS, SAME_DIRECTION, AT_REST = 0.5, 0.99, 1e-2
@@ -120,7 +118,7 @@ def credit_reach(
     """
     energy = as_energy(energy)
     if epsilon is not None:
-        _check.number("epsilon", epsilon, at_least=0)
+        checks.number("epsilon", epsilon, at_least=0)
     plain = Energy(loss=energy.loss, output_precision=energy.output_precision)
     pc = _rows(weight_gradients(network, solution, x, energy=plain))
     if solution.input is None and x is not None:

@@ -4,7 +4,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .. import _check
+from ..io import checks
 
 
 class Limit(NamedTuple):
@@ -33,7 +33,7 @@ LIMITS = {
 
 def threshold(entry_sizes: np.ndarray, optimiser: Any = "adam") -> float:
     """The size from which on gradient entries move their weights. Any other optax transformation counts as Adam."""
-    limit = _check.lookup("optimiser", optimiser, LIMITS) if isinstance(optimiser, str) else LIMITS["adam"]
+    limit = checks.lookup("optimiser", optimiser, LIMITS) if isinstance(optimiser, str) else LIMITS["adam"]
     return max(limit.epsilon, limit.share * float(np.max(entry_sizes)))
 
 

@@ -11,9 +11,8 @@ import argparse
 import sys
 from pathlib import Path
 
-from .. import _check
-from .._interruption import Interruption
 from ..data import DataError
+from ..io import Interruption, checks
 from ._catalogue import find
 from ._figure import PRESETS, Cell, Context, Row, UnknownFigureError
 from ._runner import Shard, execute, gather
@@ -58,7 +57,7 @@ def main(argv: list[str] | None = None) -> int:
         shard = Shard.parse(options.shard)
         figures = [find(slug).load() for slug in options.slugs]
         configs = [figure.config(options.preset, options.precision) for figure in figures]
-        _check.integer("--at-once", getattr(options, "at_once", 1), 1)
+        checks.integer("--at-once", getattr(options, "at_once", 1), 1)
     except (UnknownFigureError, ValueError) as error:
         print(f"mupc.experiments: {error}", file=sys.stderr)
         return 2

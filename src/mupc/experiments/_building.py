@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 from ._methods import Method
 
 if TYPE_CHECKING:
-    from .._network import Network
-    from .._solver import AbstractSolver
     from ..data import Dataset
+    from ..inference import AbstractSolver
+    from ..network import Network
 
 PAPER_BATCH = 64
 """The paper's β acts on the mean over 64 samples, a solver's `lr` on one sample: lr = β / 64."""
@@ -18,7 +18,7 @@ PAPER_BATCH = 64
 
 def solver(method: Method, beta: float, depth: int) -> AbstractSolver | None:
     """The inference of a run; None with backpropagation."""
-    from .._solver import ErrorSpace, ExactLinear, GradientDescent, Optax
+    from ..inference import ErrorSpace, ExactLinear, GradientDescent, Optax
 
     if method.algorithm != "pc":
         return None
@@ -36,7 +36,7 @@ def build(method: Method, dataset: Dataset, activation: str, width: int, depth: 
     """The network that a method trains, before training."""
     import jax.random as jr
 
-    from .._network import Network
+    from ..network import Network
 
     return Network(
         dataset.in_size,

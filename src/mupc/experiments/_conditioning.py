@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from ._figure import Cell, Config, Context, Finished, MissingCellsError, Row, Table
 
 if TYPE_CHECKING:
-    from .._network import Network
+    from ..network import Network
 
 
 @dataclasses.dataclass(frozen=True)
@@ -124,8 +124,8 @@ def run_cell(cell: ConditionCell | SliceCell, context: Context) -> Row:
     import jax.random as jr
 
     from .. import theory
-    from .._energy import Energy
-    from .._network import forward
+    from ..inference import Energy
+    from ..network import forward
 
     with jax.enable_x64(True):
         keys = jr.split(jr.key(cell.seed), 3)
@@ -150,7 +150,7 @@ def run_cell(cell: ConditionCell | SliceCell, context: Context) -> Row:
 
 
 def _network(cell: ConditionCell | SliceCell, activation: str, key: Any) -> Network:
-    from .._network import Network
+    from ..network import Network
 
     kind = KINDS[cell.kind]
     return Network(

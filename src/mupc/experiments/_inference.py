@@ -134,10 +134,8 @@ def _chain_run(cell: ChainCell, seed: int, steps: Sequence[int]) -> dict[str, An
     import jax.random as jr
     import numpy as np
 
-    from .._energy import energy
-    from .._infer import infer
-    from .._network import Network
-    from .._solver import ExactLinear
+    from ..inference import ExactLinear, energy, infer
+    from ..network import Network
 
     network_key, x_key, noise_key, start_key = jr.split(jr.key(seed), 4)
     network = Network(
@@ -162,9 +160,8 @@ def _trajectory(network: Any, x: Any, y: Any, lr: float, steps: Sequence[int], s
     """Activities (H, B, N) at each of `steps` of gradient descent; from the forward pass if there is no `start`."""
     import numpy as np
 
-    from .._infer import infer
-    from .._network import forward
-    from .._solver import GradientDescent
+    from ..inference import GradientDescent, infer
+    from ..network import forward
 
     found = [np.asarray(forward(network, x)[0] if start is None else start)]
     for before, after in itertools.pairwise(steps):
@@ -206,9 +203,8 @@ def run_wide(cell: WideCell, context: Context) -> Row:
     import jax.random as jr
     import numpy as np
 
-    from .._infer import infer
-    from .._network import Network
-    from .._solver import ExactLinear
+    from ..inference import ExactLinear, infer
+    from ..network import Network
 
     dataset = load(cell.data, context.data_dir, cell.verify, 0.0)
     batch = dataset.train.take(np.random.default_rng(cell.seed).permutation(len(dataset.train))[:PAPER_BATCH])

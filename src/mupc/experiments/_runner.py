@@ -11,8 +11,8 @@ from collections.abc import Callable
 from concurrent.futures import FIRST_COMPLETED, Executor, Future, ThreadPoolExecutor, wait
 from typing import Any, TypeVar
 
-from .._lock import BusyError
 from ..data import DataError
+from ..io import BusyError
 from ._figure import Cell, Config, Context, Figure, Row
 from ._store import Store, key
 
@@ -190,7 +190,7 @@ def _compute(
 
 
 def _results(figure: Figure, group: list[Cell], context: Context, clock: Clock) -> list[Row]:
-    from ._machine import device, versions
+    from ..io import device, versions
 
     started = clock.enter()
     try:

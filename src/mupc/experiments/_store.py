@@ -17,8 +17,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from .._files import write_whole
-from .._lock import only_writer
+from ..io import only_writer, write_whole
 from ._figure import Cell, Row
 
 _DIGITS = 7

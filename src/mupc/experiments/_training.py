@@ -16,10 +16,9 @@ from ._methods import METHODS
 from ._store import key
 
 if TYPE_CHECKING:
-    from .._network import Network
-    from .._train import FitResult
-    from .._train_many import Run
     from ..data import Dataset
+    from ..network import Network
+    from ..training import FitResult, Run
 
 GROUPED = 128
 """The greatest width at which tuning runs are worth training side by side."""
@@ -202,7 +201,7 @@ Metrics = Mapping[str, "Callable[[Network], Any]"]
 def run_cell(cell: TrainingCell, context: Context, metrics: Metrics | None = None) -> Row:
     """Trains one network. Accuracies and losses at the end are those of the last network that was finite; what the
     metrics find at each evaluation is in the history."""
-    from .._train import fit
+    from ..training import fit
 
     with _prepared([cell], context) as (dataset, (run,), options):
         result = fit(
@@ -222,7 +221,7 @@ def run_cell(cell: TrainingCell, context: Context, metrics: Metrics | None = Non
 
 def run_group(cells: Sequence[TrainingCell], context: Context, metrics: Metrics | None = None) -> list[Row]:
     """Trains the networks of one group as one program."""
-    from .._train_many import fit_many
+    from ..training import fit_many
 
     if len(cells) == 1:
         return [run_cell(cell, context, metrics) for cell in cells]
@@ -234,7 +233,7 @@ def run_group(cells: Sequence[TrainingCell], context: Context, metrics: Metrics 
 
 def keeping(context: Context, name: str) -> dict[str, Any]:
     """What `fit` and `fit_many` are told so that they can be interrupted; `name` is the run's within its scratch."""
-    from .._checkpoint import Scratch
+    from ..training import Scratch
 
     checkpoints = None if context.scratch is None else Scratch(context.scratch / name)
     return {"checkpoints": checkpoints, "stop": context.stop}
@@ -251,8 +250,8 @@ def _prepared(cells: Sequence[TrainingCell], context: Context) -> Iterator[tuple
     """The data set, the runs, and what they have in common, in the precision they ask for."""
     import jax
 
-    from .._energy import Energy
-    from .._train_many import Run
+    from ..inference import Energy
+    from ..training import Run
 
     first = cells[0]
     method = METHODS[first.method]

@@ -17,7 +17,7 @@ from ._training import TrainingCell, TrainingConfig
 from ._training_claims import Runs
 
 if TYPE_CHECKING:
-    from .._network import Network
+    from ..network import Network
 
 DENSE = 1024
 """Up to so many unknowns all eigenvalues are computed, which is quicker than to look for the extremes."""
@@ -97,8 +97,8 @@ def run_group(group: Sequence[TrainingCell], context: Context) -> list[Row]:
 def ends(network: Network, sample: Any, method: str) -> Row:
     """The ends of the activity Hessian's spectrum at the forward pass, for a target that the network predicts: the
     same quantity as in the figures of networks before training."""
-    from .._network import forward
     from ..diagnostics import Conditioning
+    from ..network import forward
 
     predicted = forward(network, sample[None])[1][0]
     return Conditioning(sample, predicted, method=method)(network)

@@ -61,13 +61,8 @@ def run_cell(cell: StepsCell, context: Context) -> Row:
     import jax
     import jax.random as jr
 
-    from .._energy import Energy
-    from .._infer import infer
-    from .._network import Network
-    from .._precision import POLICIES
-    from .._problem import problem
-    from .._solution import RESULTS
-    from .._solver import GradientDescent, extremes
+    from ..inference import RESULTS, Energy, GradientDescent, extremes, infer, problem
+    from ..network import POLICIES, Network
 
     with jax.enable_x64(True):
         keys = jr.split(jr.key(cell.seed), 3)

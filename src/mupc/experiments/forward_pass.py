@@ -82,7 +82,7 @@ def run_cell(cell: ForwardCell, context: Context) -> Row:
     """Mean |z| of every hidden layer, over a batch of standard normal inputs of the networks' width."""
     import jax.random as jr
 
-    from .._network import Network
+    from ..network import Network
     from ..theory import forward_sizes
 
     kind = KINDS[cell.kind]

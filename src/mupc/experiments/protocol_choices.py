@@ -21,7 +21,7 @@ from ._training import TrainingCell
 from .training import COMMON, QUICK
 
 if TYPE_CHECKING:
-    from .._network import Network
+    from ..network import Network
 
 REFERENCE = "reference"
 
@@ -146,7 +146,7 @@ def run_cell(cell: TrainingCell, context: Context) -> Row:
     dataset = _building.load(cell.data, context.data_dir, cell.verify, 0.0)
 
     def inference(network: Network) -> Row:
-        from .._infer import infer
+        from ..inference import infer
 
         inputs, targets = dataset.train.raw[:PAPER_BATCH], dataset.train.targets[:PAPER_BATCH]
         x, y = dataset.normalisation(inputs), dataset.encode(targets)

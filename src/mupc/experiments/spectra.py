@@ -99,7 +99,7 @@ def run_cell(cell: SpectrumCell, context: Context) -> Row:
     import numpy as np
 
     from .. import theory
-    from .._network import Network
+    from ..network import Network
 
     with jax.enable_x64(True):
         network = Network(

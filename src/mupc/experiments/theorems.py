@@ -91,7 +91,7 @@ def run_cell(cell: Any, context: Context) -> Row:
     import numpy as np
 
     from .. import theory
-    from .._network import Network
+    from ..network import Network
 
     keys = jr.split(jr.key(cell.seed), 3)
     with jax.enable_x64(True):

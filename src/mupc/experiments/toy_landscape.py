@@ -55,7 +55,7 @@ def run_cell(cell: ToyCell, context: Context) -> Row:
     import numpy as np
 
     from .. import theory
-    from .._network import Network, forward
+    from ..network import Network, forward
 
     with jax.enable_x64(True):
         network = Network(1, 1, 1, 2, activation="linear", parameterisation="sp", skip=0, key=jr.key(0))

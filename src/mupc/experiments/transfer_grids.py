@@ -118,8 +118,8 @@ def run_group(group: Sequence[GridCell], context: Context) -> list[Row]:
 
     import jax
 
-    from .._solver import GradientDescent
-    from .._train_many import Run, fit_many
+    from ..inference import GradientDescent
+    from ..training import Run, fit_many
     from ._building import PAPER_BATCH, build, load
     from ._methods import METHODS
     from ._training import keeping, whole

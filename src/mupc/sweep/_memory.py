@@ -5,8 +5,8 @@ from collections.abc import Callable
 import equinox as eqx
 import jax
 
-from .._network import Network
-from .._train_many import free_memory
+from ..network import Network
+from ..training import free_memory
 
 COPIES = 4
 """Weights, their gradients and Adam's two moments, at least."""

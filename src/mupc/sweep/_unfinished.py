@@ -8,8 +8,7 @@ import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from .._files import write_whole
-from .._lock import BusyError, only_writer
+from ..io import BusyError, only_writer, write_whole
 from ._study import Cell
 
 CELLS = "cells.json"

@@ -13,13 +13,11 @@ import jax
 import jax.random as jr
 import numpy as np
 
-from .. import _check
-from .._energy import Energy, as_energy
-from .._network import Network
-from .._solver import GradientDescent
-from .._train import FitResult
-from .._train_many import Run, fit_many
 from ..data import Dataset
+from ..inference import Energy, GradientDescent, as_energy
+from ..io import checks
+from ..network import Network
+from ..training import FitResult, Run, fit_many
 from ._cells import Cell, Rates, Size, Transfer, Tuning
 from ._memory import check_room
 
@@ -160,8 +158,8 @@ def transfer(
     _check_names(network)
     sizes = _size("small", small), _size("large", large)
     grid = tuple(_axis("weight_lrs", weight_lrs)), tuple(_axis("activity_lrs", activity_lrs))
-    first, count = _check.integer("seed", seed, 0), _check.integer("seeds", seeds, 1)
-    _check.seed(first + count - 1)
+    first, count = checks.integer("seed", seed, 0), checks.integer("seeds", seeds, 1)
+    checks.seed(first + count - 1)
     study = _Study(
         dataset=_split(dataset, validation),
         seeds=range(first, first + count),
@@ -226,7 +224,7 @@ def _axis(name: str, values: Iterable[float]) -> list[float]:
     if not found:
         raise ValueError(f"{name} is empty: give at least one learning rate.")
     for value in found:
-        _check.number(name, value, above=0)
+        checks.number(name, value, above=0)
     return sorted({float(value) for value in found}, reverse=True)
 
 
@@ -236,14 +234,14 @@ def _check_names(network: Iterable[str]) -> None:
     known = [one.name for one in parameters if one.kind is one.KEYWORD_ONLY and one.name != "key"]
     for name in network:
         if name not in known:
-            raise TypeError(_check.unknown("argument", name, known))
+            raise TypeError(checks.unknown("argument", name, known))
 
 
 def _size(name: str, given: Any) -> Size:
     if np.shape(given) != (2,):
         raise ValueError(f"{name} must be (width, hidden_layers), got {given!r}.")
     return Size(
-        *(_check.integer(f"{part} of {name}", value, 1) for part, value in zip(Size._fields, given, strict=True))
+        *(checks.integer(f"{part} of {name}", value, 1) for part, value in zip(Size._fields, given, strict=True))
     )
 
 

@@ -7,8 +7,8 @@ import numpy as np
 import scipy.sparse.linalg as ssl
 from jaxtyping import ArrayLike
 
-from .. import _check
-from .._energy import Energy
+from ..inference import Energy
+from ..io import checks
 from ._factor import Cholesky
 from ._hessian import Ends, HessianBlocks, Vectors, hessian_blocks
 
@@ -84,7 +84,7 @@ def condition_number(
     found.condition_number, found.definite           # 88 or so, "positive definite"
     ```
     """
-    extremes = _check.lookup("method", method, METHODS)
+    extremes = checks.lookup("method", method, METHODS)
     blocks = hessian_blocks(network, x, y, activities, energy=energy, **ends)
     largest, smallest = extremes(blocks)
     return Condition(largest, smallest, blocks.size)

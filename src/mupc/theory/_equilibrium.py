@@ -8,15 +8,11 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, ArrayLike, Float, Float64
 
-from .. import _precision
-from .._energy import Energy, as_energy, as_targets
-from .._infer import infer
-from .._network import Network, as_inputs, backward_pass, forward_pass
-from .._solver import ExactLinear
-from .._types import Activities, Inputs, Outputs, Scalar
+from ..inference import Energy, ExactLinear, as_energy, as_targets, infer
+from ..network import POLICIES, Activities, Inputs, Network, Outputs, Scalar, as_inputs, backward_pass, forward_pass
 from ._hessian import check_weights
 
-EXACT = _precision.POLICIES["float64"]
+EXACT = POLICIES["float64"]
 Matrix = Float64[np.ndarray, "out out"]
 
 

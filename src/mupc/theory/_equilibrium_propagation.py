@@ -14,10 +14,9 @@ import numpy as np
 import scipy.linalg as sl
 from jaxtyping import Array, ArrayLike, Float, Float64
 
-from .. import _check, _precision
-from .._energy import as_targets, check_activities
-from .._layer import AbstractLayer
-from .._network import Network, as_inputs
+from ..inference import as_targets, check_activities
+from ..io import checks
+from ..network import AbstractLayer, Network, as_inputs, resolve_precision
 from ._hessian import check_weights, matrices
 
 Matrix = Float64[np.ndarray, "_ _"]
@@ -177,7 +176,7 @@ class _Maps(NamedTuple):
 
 def _maps(network: Any, nudge: float) -> _Maps:
     check_weights(network)
-    _check.number("nudge", nudge, at_least=0)
+    checks.number("nudge", nudge, at_least=0)
     what = "the closed form of equilibrium propagation"
     if network.activation.name != "linear":
         raise ValueError(f"{what} is for linear networks only, got activation {network.activation.name!r}.")
@@ -200,7 +199,7 @@ def _maps(network: Any, nudge: float) -> _Maps:
 
 def _bias(layer: AbstractLayer, columns: int, *stack: int) -> Float64[np.ndarray, "*stack one rows"]:
     """What a layer makes of zero."""
-    policy = _precision.resolve(None, layer)
+    policy = resolve_precision(None, layer)
     return np.asarray(layer.affine(jnp.zeros((*stack, 1, columns), policy.dtype), 1.0, policy), np.float64)
 
 
@@ -222,7 +221,7 @@ def states(network: Network, activities: Any, batch: int) -> tuple[Any, Any]:
         )
     hidden, output = activities
     check_activities(network, hidden, batch)
-    _check.shape("the output in activities", output, (batch, network.out_size), "It is (batch, out_size).")
+    checks.shape("the output in activities", output, (batch, network.out_size), "It is (batch, out_size).")
     hidden, output = (a if isinstance(a, jax.core.Tracer) else np.asarray(a, np.float64) for a in (hidden, output))
     return hidden, output
 

@@ -6,7 +6,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import ArrayLike, Float64
 
-from .._network import forward
+from ..network import forward
 from ._hessian import check_weights
 
 

@@ -9,10 +9,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import ArrayLike, Float64
 
-from .. import _check, _precision
-from .._energy import Energy, as_energy, as_targets, check_activities, errors
-from .._layer import AbstractLayer
-from .._network import Network, as_inputs, check_network
+from ..inference import Energy, as_energy, as_targets, check_activities, errors
+from ..io import checks
+from ..network import POLICIES, AbstractLayer, Network, as_inputs, check_network, resolve_precision
 
 Blocks = Float64[np.ndarray, "_ width width"]
 Matrix = Float64[np.ndarray, "_ _"]
@@ -74,7 +73,7 @@ class HessianBlocks:
 
     def part(self, name: str) -> "HessianBlocks":
         """This matrix (`"whole"`), its block diagonal D (`"diagonal"`), or the rest O = H − D (`"off-diagonal"`)."""
-        dropped = _check.lookup("part", name, PARTS)
+        dropped = checks.lookup("part", name, PARTS)
         zeros: dict[str, Any] = {field: jax.tree.map(_zeros, getattr(self, field)) for field in dropped}
         return dataclasses.replace(self, **zeros)
 
@@ -228,7 +227,7 @@ def check_weights(network: Any) -> None:
 
 def matrices(layer: AbstractLayer, columns: int, *stack: int) -> Float64[np.ndarray, "*stack rows columns"]:
     """A layer's W in float64, or those of a stack of layers."""
-    policy = _precision.resolve(None, layer)
+    policy = resolve_precision(None, layer)
     eye = jnp.broadcast_to(jnp.eye(columns, dtype=policy.dtype), (*stack, columns, columns))
     return np.asarray(layer.linear_map(policy).linear(eye), np.float64)
 
@@ -270,7 +269,7 @@ def _point(network: Network, x: Any, y: Any, activities: Any, energy: Energy) ->
             "depends on the sample. Pass x, y and activities of one sample, such as mupc.forward(network, x)[0]."
         )
     with jax.enable_x64(True):
-        policy = _precision.POLICIES["float64"]
+        policy = POLICIES["float64"]
         net = policy.cast(network)
         z, inputs, targets = (jnp.asarray(np.asarray(a), jnp.float64) for a in (activities, x, y))
         _, hidden, last = network.multipliers

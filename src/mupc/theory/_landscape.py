@@ -9,10 +9,10 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, ArrayLike, Float, Float64
 
-from .. import _check, _energy
-from .._energy import Energy, as_energy, as_targets, check_activities
-from .._network import Network, as_inputs
-from .._types import Inputs, Outputs, Scalar
+from ..inference import Energy, as_energy, as_targets, check_activities
+from ..inference import energy as total_energy
+from ..io import checks
+from ..network import Inputs, Network, Outputs, Scalar, as_inputs
 from ._condition import ROUGH, leading, positive
 from ._equilibrium import EXACT, equilibrium
 from ._hessian import HessianBlocks, check_weights, hessian_blocks
@@ -88,8 +88,8 @@ def landscape(
     ```
     """
     check_weights(network)
-    _check.number("span", span, above=0)
-    _check.integer("points", points, 2)
+    checks.number("span", span, above=0)
+    checks.integer("points", points, 2)
     energy = as_energy(energy)
     with jax.enable_x64(True):
         exact, inputs, targets = _sample(network, x, y)
@@ -134,8 +134,8 @@ def descent_path(
     ```
     """
     check_weights(network)
-    _check.number("lr", lr, above=0)
-    _check.integer("steps", steps, 1)
+    checks.number("lr", lr, above=0)
+    checks.integer("steps", steps, 1)
     energy = as_energy(energy)
     with jax.enable_x64(True):
         exact, inputs, targets = _sample(network, x, y)
@@ -175,7 +175,7 @@ def _centre(network: Network, x: Inputs, y: Outputs, activities: Any, energy: En
 
 def _checked(directions: ArrayLike, shape: tuple[int, ...]) -> Plane:
     given = np.array(directions, np.float64)
-    _check.shape("directions", given, (2, *shape), "They are two activities, (2, hidden_layers, width).")
+    checks.shape("directions", given, (2, *shape), "They are two activities, (2, hidden_layers, width).")
     if not np.all(np.isfinite(given)) or np.linalg.matrix_rank(given.reshape(2, -1)) < 2:
         raise ValueError("directions must be finite and span a plane: pass two that are no multiples of each other.")
     return given
@@ -197,7 +197,7 @@ def _extreme_vectors(blocks: HessianBlocks) -> Float64[np.ndarray, "2 size"]:
 
 
 def _value(network: Network, z: Point, x: Inputs, y: Outputs, energy: Energy) -> Scalar:
-    return _energy.energy(network, z[:, None], x, y, energy=energy)
+    return total_energy(network, z[:, None], x, y, energy=energy)
 
 
 @eqx.filter_jit

@@ -6,7 +6,7 @@ import math
 import numpy as np
 from jaxtyping import ArrayLike, Float64
 
-from .. import _check
+from ..io import checks
 
 
 @dataclasses.dataclass(frozen=True)
@@ -65,9 +65,9 @@ def marchenko_pastur(ratio: float, *, scale: float = 1.0, shift: float = 0.0) ->
     law.density(np.array([0.5, 3.0, 6.0]))    # 0, 1/(2π) or so 0.159, 0
     ```
     """
-    _check.number("ratio", ratio, above=0)
-    _check.number("scale", scale, above=0)
-    _check.number("shift", shift)
+    checks.number("ratio", ratio, above=0)
+    checks.number("scale", scale, above=0)
+    checks.number("shift", shift)
     root = math.sqrt(ratio)
     edges = (float(shift + scale * (1 - root) ** 2), float(shift + scale * (1 + root) ** 2))
     return Law(edges, float(shift), 0.0, float(2 * ratio * scale), float(max(0.0, 1 - 1 / ratio)))
@@ -93,5 +93,5 @@ def semicircle(radius: float = 2.0) -> Law:
     law.density(0.0)         # 1/π or so 0.318
     ```
     """
-    _check.number("radius", radius, above=0)
+    checks.number("radius", radius, above=0)
     return Law((-float(radius), float(radius)), 0.0, float(radius) ** 2 / 2, 0.0)

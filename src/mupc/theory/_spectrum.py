@@ -9,8 +9,8 @@ import numpy as np
 import scipy.linalg as sl
 from jaxtyping import ArrayLike, Float64
 
-from .. import _check
-from .._energy import Energy
+from ..inference import Energy
+from ..io import checks
 from ._hessian import Ends, HessianBlocks, Vectors, hessian_blocks
 
 EXACT = 16_384
@@ -68,7 +68,7 @@ class Spectrum:
             ρ(λ) = Σ_i w_i exp(−(λ − λ_i)²/(2·width²)) / (width·√(2π)),
 
         at each point of the grid, in its shape."""
-        _check.number("width", width, above=0)
+        checks.number("width", width, above=0)
         points = np.asarray(grid, np.float64)
         heights = [self.weights @ np.exp(-(((point - self.values) / width) ** 2) / 2) for point in points.flat]
         return np.reshape(np.array(heights) / (width * np.sqrt(2 * np.pi)), points.shape)
@@ -130,10 +130,10 @@ def spectrum(
 
     **Reference:** Ubaru, Chen and Saad, "Fast estimation of tr(f(A)) via stochastic Lanczos quadrature", 2017.
     """
-    choose = _check.lookup("method", method, METHODS)
-    _check.integer("steps", steps, 1)
-    _check.integer("probes", probes, 1)
-    _check.integer("seed", seed, 0)
+    choose = checks.lookup("method", method, METHODS)
+    checks.integer("steps", steps, 1)
+    checks.integer("probes", probes, 1)
+    checks.integer("seed", seed, 0)
     blocks = hessian_blocks(network, x, y, activities, energy=energy, **ends).part(part)
     if choose(part == "diagonal", blocks.size):
         values = _block_by_block(blocks) if part == "diagonal" else _dense(blocks)

@@ -9,11 +9,10 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, ArrayLike, Float, Float64
 
-from .. import _check
-from .._energy import Energy, errors
-from .._learn import backprop_gradients
-from .._network import Network, as_inputs, forward_pass
-from .._types import Activities, Inputs, Outputs
+from ..inference import Energy, errors
+from ..io import checks
+from ..learning import backprop_gradients
+from ..network import Activities, Inputs, Network, Outputs, as_inputs, forward_pass
 from ._condition import METHODS, Condition
 from ._equilibrium import EXACT, check_linear, equilibrium_gradients, gains, loss_energy_ratio, readout
 from ._equilibrium_propagation import states
@@ -198,9 +197,9 @@ def free_output(
     ```
     """
     check_linear(network, None, "the equilibrium with a free output")
-    _check.integer("steps", steps, 1)
+    checks.integer("steps", steps, 1)
     if lr is not None:
-        _check.number("lr", lr, above=0)
+        checks.number("lr", lr, above=0)
     blocks = hessian_blocks(network, free_output=True)
     with jax.enable_x64(True):
         exact, inputs = EXACT.cast((network, as_inputs(network, x)))

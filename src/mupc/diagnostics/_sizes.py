@@ -1,0 +1,91 @@
+"""The sizes of everything that moves in a training step: the program that the coordinate check runs."""
+
+import dataclasses
+import functools
+import math
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from ..inference import AbstractSolver, Energy, Increments, Problem, problem, solve
+from ..learning import layer_gradients, update_rule
+from ..network import AbstractLayer, Inputs, Network, Outputs, Precision, Real
+
+Sizes = dict[str, Float[Array, "..."]]
+_jit: Any = eqx.filter_jit  # its annotations leave out the options that it passes on
+quick_jit = functools.partial(_jit, compiler_options={"xla_backend_optimization_level": 1})
+"""For programs that run for seconds at most: compiling them well would take longer than it saves."""
+
+
+@quick_jit
+def trajectories(
+    networks: Network,
+    x: Inputs,
+    y: Outputs,
+    solver: AbstractSolver,
+    energy: Energy,
+    policy: Precision,
+    weight_lr: Real,
+    steps: int,
+) -> Sizes:
+    """The sizes of networks of one shape, stacked on a leading axis, before each of so many steps of Adam and after the
+    last: arrays (networks, steps + 1, layers)."""
+    rule = update_rule("adam", weight_lr, "constant", steps, jnp.zeros((), int))
+
+    def pose(network: Network) -> Problem:
+        posed = problem(network, x, y, energy, policy, activities=None, free_input=False)
+        # zeros that are written out keep solvers from cutting their loop into windows, which save work but take twice
+        # as long to compile
+        return dataclasses.replace(posed, base_errors=jnp.zeros_like(posed.base))
+
+    def step(carry: tuple[Network, Any], _: None) -> tuple[tuple[Network, Any], tuple[Sizes, Array, Array]]:
+        network, state = carry
+        posed = pose(network)
+        solver.check(network, posed)
+        solved = solve(solver.tuned(posed), posed, history=False)
+        ended, errors = (posed.base + solved.delta.hidden).mT, solved.errors.hidden.mT
+        output_error = posed.output_error(solved.errors)
+        slopes = layer_gradients(network, x, ended, errors, output_error, energy, policy, scaled=True)
+        updates, state = rule.update(slopes, state, network)
+        # from the errors: a difference of activities would round the small ones away
+        moved, _errors = posed.follow(Increments(solved.errors.hidden, None))
+        sizes = {
+            "activities": _size(posed.base),
+            "branches": _size(_branches(posed.base, network.skip)),
+            "output": _size(posed.base_output[None]),
+            "output error": _size(energy.output_error(posed.base_output.T, y)[None]),
+            "errors": _size(solved.errors.hidden),
+            "activity updates": _size(moved.hidden),
+            "weight updates": _layer_sizes(updates),
+        }
+        return (eqx.apply_updates(network, updates), state), (sizes, posed.base, posed.base_output[None])
+
+    def one(network: Network) -> Sizes:
+        carry = (network, rule.init(eqx.filter(network, eqx.is_array)))
+        sizes, z, output = jax.lax.scan(step, carry, None, length=steps + 1)[1]
+        return sizes | {"drift": jnp.concatenate([_size(z - z[0]), _size(output - output[0])], axis=1)}
+
+    return eqx.filter_vmap(one)(networks)
+
+
+def _size(values: Float[Array, "*steps layers _ _"]) -> Float[Array, "*steps layers"]:
+    """The mean absolute entry: unlike a mean square it cannot underflow where the signal is 1e-25."""
+    return jnp.mean(jnp.abs(values), axis=(-2, -1))
+
+
+def _branches(z: Float[Array, "layers _ _"], skip: int) -> Float[Array, "above _ _"]:
+    """What layers add to their skip connections."""
+    return z[skip:] - z[: len(z) - skip] if skip else z[:0]
+
+
+def _layer_sizes(network: Network) -> Float[Array, " all_layers"]:
+    input, readout = jax.tree.map(lambda leaf: leaf[None], (network.input, network.readout))
+
+    def size(layer: AbstractLayer) -> Float[Array, " layers"]:
+        leaves = [leaf.reshape(len(leaf), math.prod(leaf.shape[1:])) for leaf in jax.tree.leaves(layer)]
+        return jnp.mean(jnp.abs(jnp.concatenate(leaves, axis=1)), axis=1)
+
+    return jnp.concatenate([size(layer) for layer in (input, network.hidden, readout)])

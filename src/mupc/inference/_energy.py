@@ -1,0 +1,286 @@
+"""The energy of Eq. 1 with its options, its errors, and their values layer by layer."""
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from ..io import checks
+from ..network import (
+    Activities,
+    Inputs,
+    Network,
+    Outputs,
+    Precision,
+    Real,
+    Rows,
+    Scalar,
+    as_floating,
+    as_inputs,
+    resolve_precision,
+)
+
+PerSample = Float[Array, " batch"]
+PerLayer = Float[Array, " all_layers"]
+Stack = Float[Array, "layers _ _"]
+
+
+def _squared_error(output: Outputs, y: Outputs) -> PerSample:
+    return jnp.sum((y - output) ** 2, axis=-1) / 2
+
+
+def _cross_entropy(output: Outputs, y: Outputs) -> PerSample:
+    return -jnp.sum(y * jax.nn.log_softmax(output), axis=-1)
+
+
+def _residual(output: Outputs, y: Outputs) -> Outputs:
+    return y - output
+
+
+def _softmax_residual(output: Outputs, y: Outputs) -> Outputs:
+    return y - jnp.sum(y, axis=-1, keepdims=True) * jax.nn.softmax(output)
+
+
+def _identity_curvature(output: Outputs, y: Outputs, change: Outputs) -> Outputs:
+    return change
+
+
+def _softmax_curvature(output: Outputs, y: Outputs, change: Outputs) -> Outputs:
+    p = jax.nn.softmax(output)
+    return jnp.sum(y, axis=-1, keepdims=True) * p * (change - jnp.sum(p * change, axis=-1, keepdims=True))
+
+
+class Loss(NamedTuple):
+    """An output loss of (output, target), its negative derivative in the output, and its second derivative there
+    applied to a change of the output, (output, target, change)."""
+
+    value: Callable[[Outputs, Outputs], Array]
+    error: Callable[[Outputs, Outputs], Array]
+    curvature: Callable[[Outputs, Outputs, Outputs], Array]
+
+
+CROSS_ENTROPY = "cross-entropy"
+LOSSES = {
+    "mse": Loss(_squared_error, _residual, _identity_curvature),
+    CROSS_ENTROPY: Loss(_cross_entropy, _softmax_residual, _softmax_curvature),
+}
+
+
+class Energy(eqx.Module):
+    """The options of the energy
+
+        F = Σ_{ℓ≤H} ½‖e_ℓ‖² + λ·loss(output, y) + (α/2) Σ_{ℓ≤H} ‖z_ℓ‖²  +  Σ_ℓ (w/2 ‖W_ℓ‖² + ρ/2 ‖G_ℓ − I‖²),
+
+    the first three terms averaged over the batch. G is the smaller of WᵀW and WWᵀ. Biases are not penalised.
+
+    **Arguments:**
+
+    - `loss`: `"mse"` (½ squared error, the paper's) or `"cross-entropy"` (of logits).
+    - `output_precision`: λ. Weight gradients of the batch terms are divided by it, so that as λ → 0 they become
+      backpropagation's instead of vanishing.
+    - `activity_decay`: α; it acts on every free layer, z₀ too in the unsupervised case.
+    - `weight_decay`, `orthogonality`: w and ρ, on all weights. `mupc.fit` with the optimisers `"adamw"` and `"lion"`
+      takes w·W, times the rate, off the weights beside the update, where others have it in their gradient.
+    """
+
+    loss: str = eqx.field(static=True, default="mse")
+    output_precision: Real = 1.0
+    activity_decay: Real = 0.0
+    weight_decay: Real = 0.0
+    orthogonality: Real = 0.0
+
+    def __check_init__(self) -> None:
+        checks.lookup("loss", self.loss, LOSSES)
+        checks.number("output_precision", self.output_precision, above=0)
+        for name in ("activity_decay", "weight_decay", "orthogonality"):
+            checks.number(name, getattr(self, name), at_least=0)
+
+    @property
+    def decays_activities(self) -> bool:
+        """Whether activity decay can act. A traced value might, so it counts as if it did."""
+        return not (isinstance(self.activity_decay, int | float) and self.activity_decay == 0)
+
+    def output_loss(self, output: Outputs, y: Outputs) -> PerSample:
+        """The loss of each sample, not yet times λ."""
+        return LOSSES[self.loss].value(output, y)
+
+    def output_error(self, output: Outputs, y: Outputs) -> Outputs:
+        """The negative gradient of the loss in the output: y − output, or y − softmax(output)."""
+        return LOSSES[self.loss].error(output, y)
+
+    def output_curvature(self, output: Outputs, y: Outputs, change: Outputs) -> Outputs:
+        """The second derivative of the loss in the output times a change of the output."""
+        return LOSSES[self.loss].curvature(output, y, change)
+
+    def layer_penalties(self, network: Network) -> PerLayer:
+        """The weight penalties of layers 1 … L."""
+        layers = (network.input, network.hidden, network.readout)
+        terms = [
+            (self.weight_decay * layer.squared_norm() + self.orthogonality * layer.orthogonality_defect()) / 2
+            for layer in layers
+        ]
+        return jnp.concatenate([jnp.atleast_1d(term) for term in terms])
+
+    def penalty_gradient(self, network: Network) -> Network:
+        """The gradient of all weight penalties in the weights."""
+        return eqx.filter_grad(lambda n: jnp.sum(self.layer_penalties(n)))(network)
+
+    @property
+    def penalises_weights(self) -> bool:
+        """Whether a weight penalty can act."""
+        return any(not isinstance(w, int | float) or w != 0 for w in (self.weight_decay, self.orthogonality))
+
+
+def as_energy(energy: Any) -> Energy:
+    """The energy that was given; none stands for the paper's."""
+    if energy is None:
+        return Energy()
+    if not isinstance(energy, Energy):
+        raise TypeError(f'energy must be a mupc.Energy such as mupc.Energy(loss="mse"), got {energy!r}.')
+    return energy
+
+
+def errors(network: Network, activities: Activities, x: Inputs, precision: Precision) -> tuple[Activities, Outputs]:
+    """Prediction errors (H, B, N) from full activities, and the output (B, C) that the last of them predicts."""
+    first, hidden, last = network.multipliers
+    phi = network.activation(activities)
+    predicted = jnp.concatenate(
+        [
+            network.input.affine(x, first, precision)[None],
+            network.hidden.affine(phi[:-1], hidden, precision),
+        ]
+    )
+    output = network.readout.affine(phi[-1], last, precision)
+    return activities - predicted - skipped(activities, network.skip), output
+
+
+def skipped(values: Stack, skip: int) -> Stack | float:
+    """What the skip connections bring to every layer from the layers below it."""
+    return jnp.pad(values[:-skip], ((skip, 0), (0, 0), (0, 0))) if 0 < skip < len(values) else 0.0
+
+
+def returned(values: Stack, skip: int) -> Stack | float:
+    """What the skip connections bring back to every layer from the layers above it: the transpose of `skipped`."""
+    return jnp.pad(values[skip:], ((0, skip), (0, 0), (0, 0))) if 0 < skip < len(values) else 0.0
+
+
+def as_targets(network: Network, y: Rows | None, batch: int | None, energy: Energy | None = None) -> Outputs:
+    """Targets (B, C) as a floating array, such as the loss of the energy can use; whole-number class labels (B,) become
+    one-hot rows."""
+    if y is None:
+        raise ValueError("y is missing: pass targets (batch, out_size), or whole-number class labels (batch,).")
+    y = jnp.asarray(y) if isinstance(y, Sequence) else y
+    if np.shape(y)[:1] == (0,):
+        raise ValueError(f"y has no rows, its shape is {np.shape(y)}: pass at least one sample.")
+    if np.ndim(y) == 1 and network.out_size > 1 and jnp.issubdtype(jnp.result_type(y), jnp.floating):
+        raise ValueError(
+            f"y has shape {np.shape(y)} and holds {jnp.result_type(y)}: convert class labels to whole numbers, "
+            f"or pass targets of shape (batch, {network.out_size})."
+        )
+    labels = np.ndim(y) == 1 and jnp.issubdtype(jnp.result_type(y), jnp.integer)
+    if labels:
+        if not isinstance(y, jax.core.Tracer) and (np.min(y) < 0 or np.max(y) >= network.out_size):
+            raise ValueError(
+                f"class labels must lie in 0 … {network.out_size - 1} for out_size={network.out_size}, "
+                f"got {np.min(y)} … {np.max(y)}. Make out_size the number of classes."
+            )
+        y = jax.nn.one_hot(jnp.asarray(y), network.out_size)
+    checks.shape(
+        "y",
+        y,
+        ("batch" if batch is None else batch, network.out_size),
+        "Pass one row per sample of x, out_size columns, or whole-number class labels of shape (batch,).",
+    )
+    targets = as_floating("y", y)
+    cross_entropy = energy is not None and energy.loss == CROSS_ENTROPY
+    if cross_entropy and not isinstance(targets, jax.core.Tracer) and jnp.min(targets) < 0:
+        raise ValueError(
+            f"cross-entropy needs class labels or probabilities as targets, got {float(jnp.min(targets)):g} in y. Pass "
+            'those, or use the loss "mse".'
+        )
+    return targets
+
+
+def layer_energies(
+    network: Network,
+    activities: Any,
+    x: Rows,
+    y: Rows,
+    *,
+    energy: Energy | None = None,
+    free_input: bool = False,
+) -> PerLayer:
+    """The energy of layers 1 … L, batch mean; they sum to `mupc.energy`.
+
+    Each layer has its error, its weight penalties and, if hidden, its activity decay.
+
+    **Arguments:** the network, activities (H, B, N), inputs (B, D), targets (B, C) or labels (B,), and
+    `energy=mupc.Energy(...)`. With `free_input` x is the free z₀ of the unsupervised case, which activity decay
+    acts on too; that term belongs to layer 1.
+
+    **Example:**
+
+    ```python
+    import jax.numpy as jnp, jax.random as jr, mupc
+
+    network = mupc.Network(in_size=8, out_size=3, width=16, hidden_layers=4, key=jr.key(0))
+    x, y = jnp.ones((5, 8)), jnp.zeros((5, 3))
+    activities, _ = mupc.forward(network, x)
+    mupc.layer_energies(network, activities, x, y)    # zero but for the last
+    ```
+    """
+    energy = as_energy(energy)
+    inputs = as_inputs(network, x)
+    targets = as_targets(network, y, len(inputs), energy)
+    check_activities(network, activities, len(inputs))
+    policy = resolve_precision(None, (network, activities))
+    network, states, inputs, targets = policy.cast((network, as_floating("activities", activities), inputs, targets))
+    return _layer_energies(network, states, inputs, targets, energy, free_input, policy)
+
+
+@eqx.filter_jit
+def _layer_energies(
+    network: Network,
+    activities: Activities,
+    x: Inputs,
+    y: Outputs,
+    energy: Energy,
+    free_input: bool,
+    policy: Precision,
+) -> PerLayer:
+    hidden_errors, output = errors(network, activities, x, policy)
+    hidden = half_square(hidden_errors) + energy.activity_decay * half_square(activities)
+    if free_input:
+        hidden = hidden.at[0].add(energy.activity_decay * half_square(x))
+    top = energy.output_precision * jnp.mean(energy.output_loss(output, y))
+    return jnp.append(hidden, top) + energy.layer_penalties(network)
+
+
+def energy(
+    network: Network,
+    activities: Any,
+    x: Rows,
+    y: Rows,
+    *,
+    energy: Energy | None = None,
+    free_input: bool = False,
+) -> Scalar:
+    """The energy F of Eq. 1, averaged over the batch. Arguments as for `mupc.layer_energies`, whose sum it is."""
+    return jnp.sum(layer_energies(network, activities, x, y, energy=energy, free_input=free_input))
+
+
+def check_activities(network: Network, activities: Any, batch: int) -> None:
+    """Activities must be (H, B, N)."""
+    if hasattr(activities, "activities"):
+        raise TypeError("activities must be an array, got a Solution: pass solution.activities.")
+    expected = (network.hidden_layers, batch, network.width)
+    checks.shape("activities", activities, expected, "They are (hidden_layers, batch, width).")
+
+
+def half_square(values: Float[Array, "*layers batch size"]) -> Float[Array, "*layers"]:
+    """½‖·‖² of each layer, batch mean."""
+    return jnp.sum(values**2, axis=(-2, -1)) / (2 * values.shape[-2])

@@ -1,0 +1,34 @@
+"""Networks: activations, parameterisations, precision policies, layers, and the residual MLP made of them."""
+
+from ._activation import ACTIVATIONS as ACTIVATIONS
+from ._activation import Activation as Activation
+from ._activation import resolve_activation as resolve_activation
+from ._layer import AbstractLayer as AbstractLayer
+from ._layer import AbstractMap as AbstractMap
+from ._layer import Dense as Dense
+from ._layer import DenseMap as DenseMap
+from ._mlp import Network as Network
+from ._mlp import as_floating as as_floating
+from ._mlp import as_inputs as as_inputs
+from ._mlp import backward_pass as backward_pass
+from ._mlp import check_key as check_key
+from ._mlp import check_network as check_network
+from ._mlp import forward as forward
+from ._mlp import forward_pass as forward_pass
+from ._mlp import recurrence as recurrence
+from ._parameterisation import Multipliers as Multipliers
+from ._precision import POLICIES as POLICIES
+from ._precision import Precision as Precision
+from ._precision import resolve_precision as resolve_precision
+from ._saved import load as load
+from ._saved import notes as notes
+from ._saved import save as save
+from ._saved import write as write
+from ._types import Activities as Activities
+from ._types import Elementwise as Elementwise
+from ._types import Inputs as Inputs
+from ._types import Outputs as Outputs
+from ._types import PRNGKeyArray as PRNGKeyArray
+from ._types import Real as Real
+from ._types import Rows as Rows
+from ._types import Scalar as Scalar
