@@ -16,7 +16,9 @@ FASTER = "--xla_cpu_use_fusion_emitters=false --xla_cpu_parallel_codegen_split_c
 """Compiling takes half as long. XLA reads its flags when the first program is compiled."""
 
 WORKER = "PYTEST_XDIST_WORKER" in os.environ
-CACHE = os.environ["JAX_COMPILATION_CACHE_DIR"] if WORKER else tempfile.mkdtemp(prefix="mupc-tests-")
+KEPT = os.environ.get("MUPC_TEST_CACHE")
+"""A folder in which to keep compiled programs from one session to the next."""
+CACHE = os.environ["JAX_COMPILATION_CACHE_DIR"] if WORKER else KEPT or tempfile.mkdtemp(prefix="mupc-tests-")
 
 if FASTER not in os.environ.get("XLA_FLAGS", ""):
     os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} {FASTER}"
@@ -57,5 +59,5 @@ def pytest_runtest_teardown(item):
 
 
 def pytest_unconfigure():
-    if not WORKER:
+    if not (WORKER or KEPT):
         shutil.rmtree(CACHE, ignore_errors=True)

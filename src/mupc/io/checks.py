@@ -1,83 +1,145 @@
-"""Checks of what users pass in. Each raises one line that says what was wrong, with its value, and the cure."""
+"""Check what users pass in. Each check raises an `ArgumentError`: one line with the value and the cure."""
 
 import difflib
 import math
-from collections.abc import Iterable, Mapping
+import string
+from collections.abc import Callable, Iterable, Mapping
+from numbers import Integral, Real
 from typing import Any, TypeVar
 
-import numpy as np
-
 T = TypeVar("T")
-Real = int | float | None
+Bound = int | float | None
+Spelling = Callable[[str], str]
 
 
-def unknown(what: str, given: object, known: Iterable[str]) -> str:
-    """The text for a name that is not in a table, with the nearest name that is."""
+def library_spelling(name: str) -> str:
+    """Spell a name in Python: arguments as they are, classes with their package (`ErrorSpace` → `mupc.ErrorSpace`)."""
+    return f"mupc.{name}" if name[:1].isupper() else name
+
+
+class ArgumentError(ValueError):
+    """An argument that cannot be used.
+
+    **Arguments:** the argument's `name`, what is `wrong` with it (with its value), and the `cure`. Both texts may name
+    other arguments and classes in braces, such as `"needs more than 3 {hidden_layers}"`. `str(error)` spells all names
+    in Python. The command line calls `spelled` to get flags in their place.
+    """
+
+    def __init__(self, name: str, wrong: str, cure: str = "") -> None:
+        self.name, self.wrong, self.cure = name, wrong, cure
+        super().__init__(self.spelled(library_spelling))
+
+    def __reduce__(self) -> tuple[type["ArgumentError"], tuple[str, str, str]]:
+        return type(self), (self.name, self.wrong, self.cure)
+
+    def spelled(self, spelling: Spelling) -> str:
+        """Return the message with every name spelled by `spelling`."""
+        subject = spelling(self.name) if self.name.isidentifier() else self.name
+        return " ".join(filter(None, (subject, _spelled(self.wrong, spelling), _spelled(self.cure, spelling))))
+
+
+class ArgumentTypeError(ArgumentError, TypeError):
+    """An argument of a type that cannot be used."""
+
+
+class _Names(dict[str, str]):
+    def __init__(self, spelling: Spelling) -> None:
+        self.spelling = spelling
+
+    def __missing__(self, name: str) -> str:
+        return self.spelling(name)
+
+
+def _spelled(text: str, spelling: Spelling) -> str:
+    return string.Formatter().vformat(text, (), _Names(spelling)) if "{" in text else text
+
+
+def literal(value: object) -> str:
+    """Return a value as it may stand in the text of an `ArgumentError`, where braces mark names."""
+    return repr(value).replace("{", "{{").replace("}", "}}")
+
+
+def suggestion(given: object, known: Iterable[str]) -> str:
+    """Return ` Did you mean 'x'?` for the nearest known name, or nothing."""
+    near = difflib.get_close_matches(str(given), list(known), n=1)
+    return f" Did you mean {near[0]!r}?" if near else ""
+
+
+def unknown(name: str, given: object, known: Iterable[str]) -> ArgumentError:
+    """Return the error for a value that is not one of the known names, with the nearest of them."""
     names = list(known)
-    near = difflib.get_close_matches(str(given), names, n=1)
-    hint = f" Did you mean {near[0]!r}?" if near else ""
-    return f"{what} {given!r} is not known.{hint} Choose one of: {', '.join(names)}."
+    return ArgumentError(
+        name, f"{literal(given)} is not known.{suggestion(given, names)}", f"Choose one of: {', '.join(names)}."
+    )
 
 
-def lookup(what: str, name: object, table: Mapping[str, T]) -> T:
-    """`table[name]`, or a `ValueError` that names the nearest entry."""
-    if not isinstance(name, str) or name not in table:
-        raise ValueError(unknown(what, name, table))
-    return table[name]
+def lookup(name: str, given: object, table: Mapping[str, T]) -> T:
+    """Return `table[given]`."""
+    if not isinstance(given, str) or given not in table:
+        raise unknown(name, given, table)
+    return table[given]
 
 
-def integer(what: str, value: object, at_least: int) -> int:
-    """A whole number no smaller than `at_least`."""
-    if isinstance(value, bool) or not isinstance(value, int | np.integer):
-        raise TypeError(f"{what} must be a whole number, got {value!r} of type {type(value).__name__}.")
+def wrong_type(name: str, wanted: str, value: object) -> ArgumentTypeError:
+    """Return the error for a value that is not `wanted`."""
+    return ArgumentTypeError(name, f"must be {wanted}, got {literal(value)} of type {type(value).__name__}.")
+
+
+def integer(name: str, value: Any, at_least: int) -> int:
+    """Return a whole number that is at least `at_least`."""
+    if isinstance(value, bool) or not isinstance(value, Integral):
+        raise wrong_type(name, "a whole number", value)
     if value < at_least:
-        raise ValueError(f"{what} must be at least {at_least}, got {value}.")
+        raise ArgumentError(name, f"must be at least {at_least}, got {value}.")
     return int(value)
 
 
 def seed(value: object) -> int:
-    """A whole number that random keys can be made of."""
+    """Return a whole number that a random key can be made of."""
     whole = integer("seed", value, -(2**63))
     if whole >= 2**63:
-        raise ValueError(f"seed must be below 2**63, got {whole}.")
+        raise ArgumentError("seed", f"must be below 2**63, got {whole}.")
     return whole
 
 
-def boolean(what: str, value: object) -> bool:
-    """True or False; texts such as "no" would count as True."""
-    if not isinstance(value, bool | np.bool_):
-        raise TypeError(f"{what} must be True or False, got {value!r}.")
+def boolean(name: str, value: object) -> bool:
+    """Return True or False; texts such as "no" are refused, because they would count as True."""
+    if not isinstance(value, bool) and type(value).__name__ != "bool":  # numpy's is not Python's
+        raise ArgumentTypeError(name, f"must be True or False, got {literal(value)}.")
     return bool(value)
 
 
-def function(what: str, value: object) -> None:
-    """Something that can be called."""
+def function(name: str, value: object) -> None:
+    """Accept what can be called."""
     if not callable(value):
-        raise TypeError(f"{what} must be a function, got {value!r} of type {type(value).__name__}.")
+        raise wrong_type(name, "a function", value)
 
 
-def number(what: str, value: Any, *, at_least: Real = None, above: Real = None, below: Real = None) -> None:
-    """A finite number inside its bounds. Arrays (a swept or traced value) are taken on trust."""
+def number(name: str, value: Any, *, at_least: Bound = None, above: Bound = None, below: Bound = None) -> None:
+    """Accept a finite number inside its bounds. Arrays (a swept or traced value) are taken on trust."""
     if hasattr(value, "aval"):
         return
-    if isinstance(value, bool) or not isinstance(value, int | float | np.number):
-        raise TypeError(f"{what} must be a number, got {value!r} of type {type(value).__name__}.")
+    if isinstance(value, bool) or not isinstance(value, Real):
+        raise wrong_type(name, "a number", value)
     if not math.isfinite(value):
-        raise ValueError(f"{what} must be finite, got {value}.")
-    if at_least is not None and value < at_least:
-        raise ValueError(f"{what} must be at least {at_least:g}, got {value:g}.")
-    if above is not None and value <= above:
-        raise ValueError(f"{what} must be greater than {above:g}, got {value:g}.")
-    if below is not None and value >= below:
-        raise ValueError(f"{what} must be below {below:g}, got {value:g}.")
+        raise ArgumentError(name, f"must be finite, got {value}.")
+    for wanted, bound, fits in (
+        ("at least", at_least, at_least is None or value >= at_least),
+        ("greater than", above, above is None or value > above),
+        ("below", below, below is None or value < below),
+    ):
+        if not fits:
+            raise ArgumentError(name, f"must be {wanted} {bound:g}, got {float(value):g}.")
 
 
-def shape(what: str, array: Any, expected: tuple[int | str, ...], cure: str) -> None:
-    """An array of the expected shape; strings in `expected` stand for any size."""
+def shape(name: str, array: Any, expected: tuple[int | str, ...], cure: str) -> None:
+    """Accept an array of the expected shape; strings in `expected` stand for any size."""
+    import numpy as np
+
     got = tuple(np.shape(array))
     fits = len(got) == len(expected) and all(
         isinstance(want, str) or have == want for have, want in zip(got, expected, strict=True)
     )
     if not fits:
         wanted = "(" + ", ".join(map(str, expected)) + ("," if len(expected) == 1 else "") + ")"
-        raise ValueError(f"{what} must have shape {wanted}, got {got}. {cure}")
+        raise ArgumentError(name, f"must have shape {wanted}, got {got}.", cure)

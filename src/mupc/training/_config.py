@@ -107,7 +107,7 @@ def validate(
     if not isinstance(dataset, Dataset):
         raise TypeError(f'dataset must be a mupc.data.Dataset such as mupc.data.load("digits"), got {dataset!r}.')
     if method not in METHODS:
-        raise ValueError(checks.unknown("method", method, METHODS))
+        raise checks.unknown("method", method, METHODS)
     checks.boolean("unsupervised", unsupervised)
     checks.boolean("augment", augment)
     if method == "pc" and solver is None:
@@ -166,7 +166,7 @@ def check_keeping(
 ) -> None:
     """Raises for what cannot be asked of checkpoints, or of a run that diverges."""
     if on_divergence not in ON_DIVERGENCE:
-        raise ValueError(checks.unknown("on_divergence", on_divergence, ON_DIVERGENCE))
+        raise checks.unknown("on_divergence", on_divergence, ON_DIVERGENCE)
     if on_divergence == "halve-lr" and not isinstance(optimiser, str):
         raise ValueError(
             'on_divergence="halve-lr" has no rate to halve, as an optax transformation brings its own. Name an '
