@@ -121,15 +121,16 @@ def number(name: str, value: Any, *, at_least: Bound = None, above: Bound = None
         return
     if isinstance(value, bool) or not isinstance(value, Real):
         raise wrong_type(name, "a number", value)
-    if not math.isfinite(value):
+    real = float(value)
+    if not math.isfinite(real):
         raise ArgumentError(name, f"must be finite, got {value}.")
     for wanted, bound, fits in (
-        ("at least", at_least, at_least is None or value >= at_least),
-        ("greater than", above, above is None or value > above),
-        ("below", below, below is None or value < below),
+        ("at least", at_least, at_least is None or real >= at_least),
+        ("greater than", above, above is None or real > above),
+        ("below", below, below is None or real < below),
     ):
         if not fits:
-            raise ArgumentError(name, f"must be {wanted} {bound:g}, got {float(value):g}.")
+            raise ArgumentError(name, f"must be {wanted} {bound:g}, got {real:g}.")
 
 
 def shape(name: str, array: Any, expected: tuple[int | str, ...], cure: str) -> None:
