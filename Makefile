@@ -1,8 +1,10 @@
-# make train: the main job on the embedded data set.  make test: the test suite.  Both set up .venv when needed.
+# make train: the main job on the embedded data set.  make test: the quick tests, a few minutes.  make test-slow: the
+# others.  All of them set up .venv when needed.
 PYTHON ?= python3
 BIN := .venv/bin
+PYTEST := OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist worksteal
 
-.PHONY: setup train test test-postgres zoo faults fuzz soak check bench clean
+.PHONY: setup train test test-slow test-postgres zoo faults fuzz soak check bench clean
 
 setup: .venv/installed
 
@@ -15,14 +17,17 @@ train: setup
 	$(BIN)/python examples/main_job.py
 
 test: setup
-	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist worksteal
+	$(PYTEST) -m "not slow"
+
+test-slow: setup
+	$(PYTEST) -m slow
 
 test-postgres: setup
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,postgres]'
 	MUPC_TEST_POSTGRES=1 $(BIN)/python -m pytest tests/postgres -s
 
 zoo: setup
-	$(BIN)/python -m pytest -n auto --dist worksteal --zoo
+	$(PYTEST) --zoo
 
 faults: setup
 	$(BIN)/python tests/faults.py 50

@@ -40,10 +40,6 @@ def pytest_addoption(parser):
     parser.addoption("--zoo", action="store_true", help="cross every option with every other (make zoo)")
 
 
-def pytest_configure(config):
-    config.addinivalue_line("markers", "zoo: runs only with --zoo")
-
-
 def pytest_collection_modifyitems(config, items):
     if not config.getoption("--zoo"):
         for item in items:

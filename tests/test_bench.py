@@ -101,6 +101,7 @@ def test_floor_of_the_main_workload():
     assert 1.5e-3 < found.seconds(1e15, 4.3e12, once=True) < 2.2e-3
 
 
+@pytest.mark.slow
 def test_the_baseline_computes_the_same():
     """Unrolled layers, full activities and autodiff, against stacked increments: to rounding, in float64."""
     case, options = bench.Case("gd", 4, 6, batch_size=3), bench.Options(activation="tanh")
@@ -126,6 +127,7 @@ def test_the_baseline_is_left_out(case, options, reason):
     assert reason in _update._too_much(case, bench.Options(**options), matmul=1e9)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("workload", ["gd", "one-step", "error-space"])
 def test_an_update_agrees_with_itself(small_device, workload):
     (case,) = bench.expand(bench.Options(workloads=(workload,), depths=(3,), widths=(4,), batch_size=(2,)))
@@ -175,6 +177,7 @@ def test_an_evaluation(small_device):
     assert row["floor"]["flops"] == 2 * 30 * 4 * (784 + 4 + 10)  # three chunks of ten
 
 
+@pytest.mark.slow
 def test_an_epoch(small_device):
     row = _runner.measure(bench.Case("epoch", 2, 4, batch_size=8), bench.Options(**QUICK))
     assert row["steps_per_epoch"] == 128 // 8 and row["data"] == "random"
@@ -207,6 +210,7 @@ def test_runs_one_after_another_have_all_rates():
     assert config["etas"] == (0.5, 0.1, 0.05, 0.01) and len(config["betas"]) == 11 and config["paper"]
 
 
+@pytest.mark.slow
 def test_compile_times_and_their_ratio():
     row = _runner.measure(bench.Case("compile", 2, 4, batch_size=2), bench.Options())
     assert set(row["times"]) == {"gd", "error-space", "backprop"}
@@ -337,6 +341,7 @@ def test_module_writes_as_it_goes(monkeypatch, tmp_path, capsys):
     assert "Did you mean 'epoch'?" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_module_needs_little():
     """On a machine without the packages of the command line and of figures."""
     absent = ("tyro", "rich", "matplotlib", "optuna", "sklearn", "diffrax", "safetensors", "tensorboardX")

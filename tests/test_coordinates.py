@@ -77,6 +77,7 @@ def test_a_network_of_one_hidden_layer():
     }  # fmt: skip
 
 
+@pytest.mark.slow
 def test_training_is_that_of_fit():
     """Each step of the check is one of Adam on the same batch: sizes of the trained network, and how far it came."""
     solver = mupc.GradientDescent(0.4, 1)
@@ -174,12 +175,14 @@ def test_mupc_passes_at_init(activation):
     assert check.verdicts["at init"] == {"width": "pass", "depth": "pass"}, check
 
 
+@pytest.mark.slow
 def test_everything_passes_in_the_first_step_of_a_solver_that_reaches_all_layers():
     check = mupc.coordinate_check((X, Y), activation="linear", **SMALL, **BALANCED)
     assert check.verdicts == {s: {"width": "pass", "depth": "pass"} for s in ("at init", "first step")}, check
     assert check.passed and not check.failures
 
 
+@pytest.mark.slow
 def test_wrong_multipliers_are_caught():
     """A readout of 1/√N instead of 1/N; hidden layers of N^(-3/4) instead of N^(-1/2)."""
 
@@ -194,6 +197,7 @@ def test_wrong_multipliers_are_caught():
     assert "check the hidden multiplier" in check.failures[0] and "check the readout multiplier" in check.failures[1]
 
 
+@pytest.mark.slow
 def test_the_standard_parameterisation_fails_over_depth():
     check = mupc.coordinate_check((X, Y), parameterisation="sp", **FAST | {"widths": (), "depths": (4, 12)})
     assert check.verdicts["at init"] == {"depth": "fail"}

@@ -32,6 +32,7 @@ def sizes(gradients):
     return np.sqrt([np.mean(np.asarray(w) ** 2) for w, _ in reference.parameters(gradients)])
 
 
+@pytest.mark.slow
 def test_gradient_descent_at_the_step_size_of_the_paper_is_shallow():
     net = mupc.Network(8, 3, 32, 64, key=jr.key(0))
     solution = mupc.infer(net, DEEP_X, LABELS, mupc.GradientDescent(lr=0.5 / 64, steps=64))

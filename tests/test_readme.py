@@ -36,6 +36,7 @@ def test_python_snippets_of_the_readme():
     assert float(accuracy) > 93
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("home, least", [(mupc, 12), (mupc.theory, 20)], ids=["mupc", "mupc.theory"])
 def test_docstring_examples(home, least, tmp_path):
     names = getattr(home, "__all__", [name for name in vars(home) if not name.startswith("_")])
@@ -61,6 +62,7 @@ SMALLER = {
 }
 
 
+@pytest.mark.slow
 def test_commands_of_the_readme(tmp_path, monkeypatch, capsys):
     found = commands()
     assert len(found) >= 6

@@ -180,6 +180,7 @@ def test_the_cell_at_fault_fails_alone(opened):
     assert sum(record["state"] == "complete" for record in sweep.records()) == 11
 
 
+@pytest.mark.slow
 def test_an_interruption_keeps_what_is_finished(opened):
     def trouble(settings):
         if settings["kind"] == "b":
@@ -226,6 +227,7 @@ def test_failed_cells_are_tried_again_when_asked(opened):
     assert all(record["attempts"] == 1 for record in records if record["settings"]["kind"] == "a")
 
 
+@pytest.mark.slow
 def test_a_dead_workers_cells_go_to_another(opened, monkeypatch):
     monkeypatch.setattr(_study, "GRACE", 1)
     dead, alive, other = (opened(heartbeat=1) for _ in range(3))
@@ -256,6 +258,7 @@ def drawn(sweep, value=lambda settings: 0.0):
     return [record["settings"] for record in sweep.records()]
 
 
+@pytest.mark.slow
 def test_random_draws_are_within_bounds_and_repeatable(opened):
     axes = (Axis("rate", low=0.001, high=1.0, log=True), Axis("width", low=8, high=64), Axis("kind", ("a", "b")))
     plan = Plan({}, axes, "loss", "random", 8)
@@ -279,6 +282,7 @@ def test_a_drawn_cell_that_was_given_back_keeps_its_settings(opened):
     assert (again.index, again.settings) == (cells[0].index, cells[0].settings)
 
 
+@pytest.mark.slow
 def test_tpe_learns_where_the_minimum_is(opened):
     """Uninformed draws are one decade from the middle of four on average, with a standard deviation of 0.577."""
     plan = Plan({}, (Axis("rate", low=1e-4, high=1.0, log=True),), "loss", "tpe", 32)
@@ -323,6 +327,7 @@ work(Sweep(Database(sys.argv[1]), None, None), execute, group_of=lambda settings
 """
 
 
+@pytest.mark.slow
 def test_processes_of_which_one_is_killed(opened, tmp_path):
     """`make test-postgres` does the same with real training, on SQLite and PostgreSQL."""
     sweep = opened(Plan({}, (Axis("seed", tuple(range(10))),), "loss"), heartbeat=1)

@@ -177,6 +177,7 @@ def test_iterative_condition_number_is_the_dense_one(parameterisation, skip, dep
     assert dense.smallest <= 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("parameterisation", ["sp", "mupc", "orthogonal"])
 @pytest.mark.parametrize("depth, skip", [(2, 1), (16, 0), (16, 1), (16, 3), (64, 0), (64, 1)])
 def test_wide_condition_numbers(parameterisation, depth, skip, request):
@@ -231,6 +232,7 @@ def _open_hessian(params, x, z, y, a, precisions, decay, *, skip):
     return jax.hessian(value)(jnp.concatenate([x.ravel(), z.ravel(), y.ravel()]))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("skip", [0, 1, 2, 3])
 def test_ends_of_the_hessian(skip):
     kinds = (None, "free", "dummy")

@@ -101,6 +101,7 @@ def log(fraction):
     return math.log(fraction.numerator) - math.log(fraction.denominator)
 
 
+@pytest.mark.slow
 @quick
 @given(networks(0.5), st.sampled_from([1.0, 0.3]))
 def test_hessian_is_positive_definite(drawn, weight):

@@ -176,12 +176,14 @@ def test_mupc_becomes_backpropagation_with_width():
     assert 1 < limit(512, 4).ratio < 1.02
 
 
+@pytest.mark.slow
 def test_depth_works_against_it():
     for name in ("rescaling_distance", "gradient_distance", "ratio", "aspect"):
         shallow, middle, deep = (getattr(limit(32, depth), name) for depth in (2, 4, 16))
         assert shallow < middle < deep
 
 
+@pytest.mark.slow
 def test_sp_does_not_become_backpropagation():
     narrow, wide = (limit(width, 4, "sp") for width in (32, 512))
     for name in ("rescaling_distance", "gradient_distance"):

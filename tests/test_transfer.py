@@ -27,6 +27,7 @@ def found():
     return result, stages
 
 
+@pytest.mark.slow
 def test_cells_are_means_of_fits(found):
     result, _ = found
     data = DIGITS.with_validation(0.1, seed=0)

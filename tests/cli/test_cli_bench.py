@@ -27,6 +27,7 @@ def measure(mupc, tmp_path, monkeypatch):
     return run
 
 
+@pytest.mark.slow
 def test_run_folder(measure):
     run = measure("one-step", "--depths", "1", "2", "3", *SMALL)
     assert (run.code, run.err) == (0, "")

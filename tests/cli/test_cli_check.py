@@ -99,6 +99,7 @@ def test_sigterm_tells_how_far_it_came(check, monkeypatch):
     assert run.code == 143 and run.err.startswith("mupc check: interrupted; 1 of 2 sizes are in ")
 
 
+@pytest.mark.slow
 def test_a_trained_network(check, train):
     """With the solver, the rates and the data of its run; other flags override them."""
     trained = train("--quiet", "--epochs", "0.1", "--output-precision", "0.5", "--weight-lr", "0.03")

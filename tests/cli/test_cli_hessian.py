@@ -42,6 +42,7 @@ def initial(width, depth, seed=0, **options):
         return library.Network(width, width, width, depth, key=jr.key(seed), **{"activation": "linear"} | options)
 
 
+@pytest.mark.slow
 def test_numbers_are_those_of_the_theory(analyse):
     run = analyse(*SMALL, "--seeds", "3", "--seed", "5", "--json")
     assert run.code == 0, run.err
@@ -173,6 +174,7 @@ def test_without_a_condition_number(analyse, options, kind):
     assert f" –  {kind} 2/2 " in run.out and "– stands for no condition number" in run.out
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["pc", "bp"])
 @pytest.mark.parametrize("end", ["finished", "interrupted", "diverged"])
 def test_training_leaves_its_last_good_network(train, monkeypatch, method, end):
@@ -206,6 +208,7 @@ def trained(train):
     return run.folder
 
 
+@pytest.mark.slow
 def test_a_trained_run(trained, analyse):
     """With the energy of the run, at the forward pass of its first training sample."""
     network = library.load(trained / "checkpoints" / "network.safetensors")

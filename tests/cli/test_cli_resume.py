@@ -55,6 +55,7 @@ def assert_same(run, whole):
     assert reach == other
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_a_signal_saves_and_says_how_to_go_on(train, resume, monkeypatch, number, code):
     handlers = signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)
@@ -114,6 +115,7 @@ def test_what_was_recorded_after_the_checkpoint_is_cut(train, resume, monkeypatc
     assert [record["step"] for record in run.metrics] == [0, 11, 22]
 
 
+@pytest.mark.slow
 def test_a_data_set_that_is_gone(train, resume, monkeypatch, tmp_path):
     """Stops with one line and leaves the checkpoint; the run goes on when the data is back, and not with other data."""
     file, away = tmp_path / "mine.npz", tmp_path / "away.npz"
@@ -276,6 +278,7 @@ def test_a_disk_that_is_really_full(mupc, disk):
     assert library.load(place / "run" / "checkpoints" / "network.safetensors").width == 64
 
 
+@pytest.mark.slow
 def test_killed_at_random_moments(mupc, tmp_path):
     """The short form of `python tests/faults.py 50`; only what is killed gets a process of its own."""
 

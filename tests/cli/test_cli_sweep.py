@@ -98,6 +98,7 @@ def test_cells_are_what_fit_gives_and_the_folder_holds_them(sweep, mupc):
     assert (joined.code, joined.out, joined.err) == (0, "", "")
 
 
+@pytest.mark.slow
 def test_validation_loss_wins_and_seeds_are_averaged(sweep):
     run = sweep("--grid", "weight_lr=0.1,0.03", "--grid", "seed=0,1", "--validation", "0.2", "--method", "bp", "--json")
     saved = json.loads(run.out)
@@ -112,6 +113,7 @@ def test_validation_loss_wins_and_seeds_are_averaged(sweep):
     assert (run.folder / "figures" / "lines.png").exists()
 
 
+@pytest.mark.slow
 def test_which_cells_train_together(untrained, sweep):
     run = sweep("--grid", "solver=gd,error-space", "--grid", "seed=0,1,2", "--grid", "output_precision=1,0.1")
     assert run.code == 0, run.err
@@ -134,6 +136,7 @@ def test_a_sampler(untrained, sweep):
     assert {cell["settings"]["seed"] for cell in cells} <= {0, 1}
 
 
+@pytest.mark.slow
 def test_the_edge_of_the_grid_is_told(untrained, sweep, monkeypatch):
     """Of rates alone; with three of them, the middle one is not at the edge."""
     pretend = sweep_job.Executor.__call__

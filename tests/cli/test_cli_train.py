@@ -99,6 +99,7 @@ def test_quiet(train):
     assert (run.code, run.out, run.err) == (0, "", "")
 
 
+@pytest.mark.slow
 def test_few_layers_learn(train):
     run = train("--activity-lr", "1e-9")
     (line,) = (line for line in run.out.splitlines() if "of 4 layers learn" in line)
@@ -155,6 +156,7 @@ def test_a_run_that_lost_accuracy_says_what_it_had():
 SLOW = ("adam", "ode")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "solver",
     [pytest.param(name, marks=pytest.mark.zoo if name in SLOW else ()) for name in typing.get_args(flags.Solver)],
@@ -168,6 +170,7 @@ def test_every_solver_trains(train, solver):
     assert summary["test_loss"] < run.metrics[0]["test_loss"]
 
 
+@pytest.mark.slow
 def test_automatic_step_size_is_kept_in_the_configuration(train):
     run = train("--activity-lr", "auto", "--epochs", "0.1", "--quiet")
     assert run.code == 0, run.err
@@ -246,6 +249,7 @@ def test_progress_bar_on_a_terminal():
         assert part in shown
 
 
+@pytest.mark.slow
 def test_float64(train):
     run = train("--precision", "float64", "--method", "bp")
     assert run.json("summary.json")["precision"] == "float64"
@@ -287,6 +291,7 @@ def test_credit_reach_figure(tmp_path, threshold):
     assert 0 < (tmp_path / "new" / "reach.png").stat().st_size < 300_000
 
 
+@pytest.mark.slow
 def test_inference_that_climbs_is_told(train):
     run = train("--activity-lr", "1000", "--hidden-layers", "2")
     (line,) = run.json("summary.json")["warnings"]

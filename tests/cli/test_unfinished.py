@@ -88,6 +88,7 @@ def send(*numbers):
     return lambda: [os.kill(os.getpid(), number) for number in numbers]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("command", "evaluation", "number", "code"),
     [("sweep", 7, signal.SIGTERM, 143), ("reproduce", 2, signal.SIGINT, 130), ("reproduce", 10, signal.SIGTERM, 143)],
@@ -164,6 +165,7 @@ def test_without_resuming_nothing_is_taken_up(run, whole, tmp_path, monkeypatch)
     assert (faults.found(tmp_path), sum(taken)) == (want, steps)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", COMMANDS)
 def test_a_full_disk_and_a_read_only_one(run, whole, disk, monkeypatch, command):
     """Filled up in the second cell, or group: one line, and what was finished is whole. Then there is room again."""
@@ -218,6 +220,7 @@ def test_cells_without_the_command_line(tmp_path, monkeypatch, capsys, whole):
     assert sum(taken) == steps - 10
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", COMMANDS)
 def test_killed_at_a_random_moment(run, whole, tmp_path, command):
     """The short form of `python tests/faults.py 50`; only what is killed gets a process of its own."""

@@ -67,6 +67,7 @@ def numbers(cell, diverged):
     return found if cell.validation else {**found, "history": history}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("slug", SLUGS)
 @pytest.mark.parametrize("keep", [1, 10**6])
 def test_figures_are_drawn_from_what_there_is(slug, keep, tmp_path):

@@ -68,6 +68,7 @@ def quadratic(ws, x, y):
     return m, c
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("start", ["forward", "random"])
 def test_chains_follow_gradient_descent_towards_the_dense_solution(start):
     cell = ChainCell("sp", start, 1.0, DEPTH, seeds=2, beyond=8, precision="float64")
@@ -96,6 +97,7 @@ def test_chains_follow_gradient_descent_towards_the_dense_solution(start):
     np.testing.assert_allclose(found["high"], np.quantile(curves, 0.75, axis=0)[found["steps"]], rtol=1e-5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("method", "activation"), [("mupc", "linear"), ("sp", "relu")])
 def test_wide_networks_follow_gradient_descent(method, activation):
     cell = WideCell(method, activation, "digits", 5, 4, (1.0, 10.0), 1, 2, True, "float64")
@@ -212,6 +214,7 @@ def test_relu_networks_must_move_less():
     assert verdicts(slug, made=diverged) == [HOLDS, HOLDS, FAILS]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("slug", "keep"), [(CHAINS[0], 1), (CHAINS[1], None), (WIDE[0], 1), (WIDE[1], None)])
 def test_figures_are_drawn_from_what_there_is(slug, keep, tmp_path):
     figure, config, finished = results(slug)

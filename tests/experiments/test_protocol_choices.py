@@ -64,6 +64,7 @@ def test_what_is_not_run_is_not_reported():
     assert not outcomes(PAPER, without)  # no reference, no difference
 
 
+@pytest.mark.slow
 def test_a_tolerance_is_followed_and_obeyed():
     config = ChoiceConfig(
         precision="float64", data="digits", width=8, depths=(4,), seeds=(1,), beta=16.0, epochs=0.3, evaluate_every=3,

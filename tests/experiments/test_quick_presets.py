@@ -19,6 +19,7 @@ SLUGS = (
 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("slug", SLUGS)
 def test_the_effect_is_there(slug, tmp_path):
     figure = experiments.find(slug).load()

@@ -56,6 +56,7 @@ def test_unknown_and_unbuilt_figures_say_what_to_do():
         experiments.Entry("fig99", "A figure to come").load()
 
 
+@pytest.mark.slow
 def test_the_runner_needs_no_library_that_a_bare_machine_lacks(tmp_path):
     code = (
         "import sys; from mupc.experiments.__main__ import main; "

@@ -39,6 +39,7 @@ def test_predicates():
     assert verdicts(solution_distance=lambda row: 1e-3)[4] == FAILS
 
 
+@pytest.mark.slow
 def test_cells():
     assert run_cell(FreeCell(2, 20, 0), CONTEXT)["solution_distance"] < 1e-10
     far = [run_cell(LimitCell("mupc", width, 2, 0), CONTEXT)["gradient_distance"] for width in (16, 256)]

@@ -178,6 +178,7 @@ def toy_figure():
     return dataclasses.replace(experiments.find("mupc-train-cond-nums-mnist").load(), presets={"quick": config})
 
 
+@pytest.mark.slow
 def test_a_small_figure_from_end_to_end(tmp_path):
     figure = toy_figure()
     config = figure.config("quick")
@@ -216,6 +217,7 @@ def test_a_group_of_tuning_runs_equals_single_ones():
         assert alone.group == alone
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["mupc-one-step", "sp-adam"])
 def test_measured_seeds_go_together(method):
     config = dataclasses.replace(
@@ -229,6 +231,7 @@ def test_measured_seeds_go_together(method):
             assert found["history"][name][1:] == pytest.approx(alone["history"][name][1:], rel=1e-7)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("solver", [mupc.GradientDescent(0.5 / 64, 500, tol=1e-3), None])
 def test_no_tolerance_of_a_thousandth_is_reached_in_500_steps(solver):
     """Why the figures set none."""

@@ -84,6 +84,7 @@ def test_runs_that_will_diverge_go_together():
         assert sorted(map(sorted, found.values())) == groups
 
 
+@pytest.mark.slow
 def test_a_grid_is_one_group_and_equals_single_runs():
     config = GridConfig(
         data="digits", widths=(8,), depths=(3,), width=8, etas=(0.1, 0.02), betas=(10.0,), seeds=1, epochs=0.5,
