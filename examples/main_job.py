@@ -25,7 +25,7 @@ from mupc.cli.display import percent
 from mupc.cli.flags import OutputFlags
 from mupc.cli.job import train
 from mupc.cli.run_folder import RunFolder
-from mupc.plots.learning_curve import plot
+from mupc.plots import draw_learning_curve
 
 MUPC = TrainConfig(
     data="digits",
@@ -68,7 +68,7 @@ def main() -> int:
         if summaries[name]["interrupted"]:
             return 130
     figure = folder / "figures" / "learning-curve.png"
-    plot(curves, figure)
+    draw_learning_curve(curves, figure)
     console.print()
     console.print(_table(summaries))
     console.print(f"figure {figure}, {time.perf_counter() - begin:.0f} s in all", soft_wrap=True, highlight=False)

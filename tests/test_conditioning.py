@@ -133,7 +133,7 @@ def test_histograms(tmp_path, number):
     one = {"label": "even", "values": values, "weights": np.full(50, 0.02), "exact": True}
     law = {"label": "law", "values": values, "density": np.full(50, 0.25)}
     lumpy = one | {"values": np.append(np.zeros(49), 9.0), "exact": False, "smallest": -1.0}
-    spectrum.histogram([one, lumpy, *[one] * number][:number], tmp_path / "new" / "s.png", laws=[law])
+    spectrum.draw_eigenvalue_densities([one, lumpy, *[one] * number][:number], tmp_path / "new" / "s.png", laws=[law])
     assert 0 < (tmp_path / "new" / "s.png").stat().st_size < 300_000
 
 
@@ -155,7 +155,7 @@ def test_condition_numbers_over_widths_and_without_any(tmp_path):
     ]
     rows.append({"width": 32, "hidden_layers": 2, "seeds": [{"condition_number": None}]})
     for number, chosen in enumerate((rows, rows[-1:])):
-        spectrum.condition_numbers(chosen, tmp_path / f"{number}.png")
+        spectrum.draw_condition_numbers(chosen, tmp_path / f"{number}.png")
         assert (tmp_path / f"{number}.png").read_bytes().startswith(PNG)
 
 
@@ -164,5 +164,5 @@ def test_landscapes(tmp_path):
     bowl = 3 + axis[None, :] ** 2 + 9 * axis[:, None] ** 2
     holed = [[None if value > 12 else value for value in row] for row in bowl]
     options = {"titles": ["bowl", "holed", "flat"], "path_points": [[(1, 1), (0.5, -0.5)], None, None]}
-    landscape.draw([bowl, holed, np.ones((11, 11))], axis, tmp_path / "l.png", **options, labels=("α", "β"))
+    landscape.draw_landscape([bowl, holed, np.ones((11, 11))], axis, tmp_path / "l.png", **options, labels=("α", "β"))
     assert 0 < (tmp_path / "l.png").stat().st_size < 300_000

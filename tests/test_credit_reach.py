@@ -13,7 +13,7 @@ import reference
 import mupc
 from mupc.diagnostics import LIMITS, learning
 from mupc.learning._optimiser import OPTIMISERS
-from mupc.plots.credit_reach import plot
+from mupc.plots import draw_credit_reach
 
 
 def small(activation="tanh", **options):
@@ -154,5 +154,7 @@ def test_a_figure_of_nothing(tmp_path):
     sizes = {"backprop_sizes": [0.0] * 3, "entry_sizes": [0.0] * 3}
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        plot(empty | sizes | {"backprop_cosines": [None] * 3, "energy_shares": [None] * 3}, tmp_path / "reach.png")
+        draw_credit_reach(
+            empty | sizes | {"backprop_cosines": [None] * 3, "energy_shares": [None] * 3}, tmp_path / "reach.png"
+        )
     assert (tmp_path / "reach.png").read_bytes().startswith(b"\x89PNG")

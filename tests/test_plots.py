@@ -30,7 +30,7 @@ def test_a_run_without_anything_to_draw(axes, tmp_path, diverged, said):
     """A panel without points says that the run diverged, if it did, and epochs begin at 0."""
     first = {"epoch": 0.0, "test_accuracy": 0.1, "diverged": False}
     last = {"epoch": 0.5, "train_loss": None, "test_accuracy": 0.1, "diverged": diverged}
-    learning_curve.plot({"run": [first, last]}, tmp_path / "curve.png")
+    learning_curve.draw_learning_curve({"run": [first, last]}, tmp_path / "curve.png")
     left, right = axes
     assert [text.get_text() for text in left.texts] == said and not right.texts
     assert left.get_xlim() == right.get_xlim() == pytest.approx((0, 0.525))
@@ -57,5 +57,5 @@ def test_ticks_of_the_limit_to_backpropagation(axes, tmp_path, widths):
         record["data"] = [
             {"parameterisation": "mupc", "depth": 2, "aspect": aspect, "gradient_distance": aspect} for aspect in ends
         ]
-    theorems.draw(record, tmp_path / "theorems.png")
+    theorems.draw_theorems(record, tmp_path / "theorems.png")
     assert not overlaps(axes[1])

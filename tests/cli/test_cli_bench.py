@@ -6,10 +6,9 @@ import sys
 
 import pytest
 
-from mupc import cli
+from mupc import cli, plots
 from mupc.bench import _ceilings
 from mupc.cli import bench_job
-from mupc.plots import performance
 
 SMALL = ["--widths", "4", "--batch-size", "2", "--quick", "--repeats", "1", "--no-unrolled"]
 PNG = b"\x89PNG"
@@ -105,5 +104,5 @@ def test_figure(tmp_path):
         for quantity in ("median_s", "memory_bytes")
         for axis in ("width", "batch_size")
     ]
-    performance.plot(fits, tmp_path / "figure.png", title="a device")
+    plots.draw_performance(fits, tmp_path / "figure.png", title="a device")
     assert (tmp_path / "figure.png").read_bytes().startswith(PNG)

@@ -13,7 +13,7 @@ import mupc as library
 from mupc import cli
 from mupc.cli import check_job
 from mupc.cli.check import CompareFlags
-from mupc.plots.coordinates import layers, scaling
+from mupc.plots import draw_coordinate_scaling, draw_layer_sizes
 
 TINY = ["--widths", "8", "16", "--depths", "--hidden-layers", "4", "--steps", "1", "--inference-steps", "1"]
 PNG = b"\x89PNG"
@@ -185,6 +185,6 @@ def test_figures_of_what_cannot_be_drawn(tmp_path):
     """Sizes of zero, or not finite, have no place on a logarithmic axis."""
     common = {"hidden_layers": 8, "seed": 0, "step": 0, "quantity": "errors", "group": "last"}
     rows = [{**common, "width": width, "size": size} for width, size in ((8, 0.0), (16, np.nan))]
-    scaling(rows, "width", tmp_path / "scaling.png")
-    layers([{"quantity": "errors", "layer": 1, "size": 0.0}], tmp_path / "layers.png")
+    draw_coordinate_scaling(rows, "width", tmp_path / "scaling.png")
+    draw_layer_sizes([{"quantity": "errors", "layer": 1, "size": 0.0}], tmp_path / "layers.png")
     assert all((tmp_path / f"{name}.png").read_bytes().startswith(PNG) for name in ("scaling", "layers"))

@@ -280,7 +280,10 @@ def test_means_and_figures(tmp_path):
         for rate in (0.1, 1.0, 10.0)
         for seed in (0, 2)
     ]
-    assert plots.means(cells, ("weight_lr",)) == {(0.1,): pytest.approx(1.1), (1.0,): 2.0, (10.0,): None}
-    for draw, name in ((plots.contour, "flat.png"), (lambda c, p: plots.lines(c, p, "weight_lr"), "lines.png")):
+    assert plots.seed_means(cells, ("weight_lr",)) == {(0.1,): pytest.approx(1.1), (1.0,): 2.0, (10.0,): None}
+    for draw, name in (
+        (plots.draw_sweep_contour, "flat.png"),
+        (lambda c, p: plots.draw_sweep_lines(c, p, "weight_lr"), "lines.png"),
+    ):
         draw(cells, tmp_path / name)  # points on one line span no contours
         assert np.ptp(imread(tmp_path / name)[..., :3]) > 0.5

@@ -9,6 +9,7 @@ import pytest
 from rich.console import Console
 from rich.text import Text
 
+from mupc import plots
 from mupc.cli import config, flags, outcome, reach
 from mupc.cli.config import TrainConfig
 from mupc.cli.display import Display
@@ -18,7 +19,6 @@ from mupc.learning._optimiser import OPTIMISERS, SCHEDULES
 from mupc.network._activation import ACTIVATIONS
 from mupc.network._parameterisation import INITS, PARAMETERISATIONS
 from mupc.network._precision import POLICIES
-from mupc.plots import credit_reach
 from mupc.training._fit import METHODS
 
 TIMES = ("seconds", "steps_per_second")
@@ -273,11 +273,9 @@ def test_choices_are_those_of_the_library():
 
 @pytest.mark.parametrize("name", ["μPC", "regression"])
 def test_learning_curve(tmp_path, name):
-    from mupc.plots.learning_curve import plot
-
     key = "test_accuracy" if name == "μPC" else "test_loss"
     records = [{"epoch": e, "train_loss": 1 / (e + 1), key: 0.1 * e, "diverged": e == 3} for e in range(4)]
-    plot({name: records, "empty": []}, tmp_path / "new" / "curve.png")
+    plots.draw_learning_curve({name: records, "empty": []}, tmp_path / "new" / "curve.png")
     assert 0 < (tmp_path / "new" / "curve.png").stat().st_size < 300_000
 
 
@@ -287,7 +285,7 @@ def test_credit_reach_figure(tmp_path, threshold):
     lists = {"entry_sizes": [0.0, 1e-20, 1e-3], "energy_shares": [0.0, 0.1, 0.9]}
     nothing = {"backprop_sizes": [None] * 3, "backprop_cosines": [None] * 3}
     about = {"layers": 3, "learning_layers": 1, "regime": "shallow", "threshold": threshold}
-    credit_reach.plot(lists | nothing | about, tmp_path / "new" / "reach.png")
+    plots.draw_credit_reach(lists | nothing | about, tmp_path / "new" / "reach.png")
     assert 0 < (tmp_path / "new" / "reach.png").stat().st_size < 300_000
 
 

@@ -116,7 +116,7 @@ def test_nothing_of_the_figure_is_cut(tmp_path, monkeypatch, counts, panels):
     cells = [{"weight_lr": eta, "activity_lr": lr, "loss": eta / lr} for eta, lr in rates]
     tried = [cells[0] | {"loss": None}, *cells[1:-1]]
     panel = {"title": "128 hidden layers of 1024: validation loss", "cells": tried, "marks": [("used", rates[0])]}
-    plots.plot([panel | {"cells": cells}, panel][-panels:], tmp_path / "transfer.png")
+    plots.draw_transfer([panel | {"cells": cells}, panel][-panels:], tmp_path / "transfer.png")
     for inner, whole in boxes:
         assert whole.x0 <= inner.x0 and inner.x1 <= whole.x1 and whole.y0 <= inner.y0 and inner.y1 <= whole.y1
     assert len(boxes) == panels and (panels == 1 or boxes[0][0].x1 <= boxes[1][0].x0)

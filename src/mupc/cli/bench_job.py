@@ -6,11 +6,11 @@ from typing import Any
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
+from .. import plots
 from ..bench import Options, expand, fits, tables
 from ..bench._runner import Row, begin, conclusions, measure
 from ..bench._table import line
 from ..io import counted
-from ..plots import performance
 from .display import say
 from .run_folder import RunFolder
 
@@ -50,7 +50,7 @@ def measure_all(options: Options, out: str | None, console: Console) -> Summary:
     }
     folder.write("summary.json", summary)
     if summary["fits"]:
-        performance.plot(summary["fits"], folder.path / "figures" / "performance.png", title=about["device"])
+        plots.draw_performance(summary["fits"], folder.path / "figures" / "performance.png", title=about["device"])
     _conclude(summary, console)
     return summary
 

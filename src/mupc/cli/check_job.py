@@ -10,6 +10,7 @@ from rich.console import Console
 from rich.progress import Progress
 from rich.table import Table
 
+from .. import plots
 from ..diagnostics import (
     ACTIVITY_LR,
     WEIGHT_LR,
@@ -24,7 +25,6 @@ from ..diagnostics import (
 )
 from ..inference import AbstractSolver, Energy
 from ..io import checks, device, versions
-from ..plots import coordinates as plots
 from . import config
 from .check import CheckFlags
 from .config import TrainConfig, in_flags
@@ -99,7 +99,7 @@ def _compare(flags: CheckFlags, console: Console) -> Summary:
         expected = {
             (slope.step, slope.quantity, slope.group): slope.expected for slope in result.slopes if slope.axis == axis
         }
-        plots.scaling(rows, axis, folder.path / "figures" / f"coordinates-{axis}.png", expected)
+        plots.draw_coordinate_scaling(rows, axis, folder.path / "figures" / f"coordinates-{axis}.png", expected)
         say(console, "")
         console.print(_table(axis, [slope for slope in result.worst if slope.axis == axis]))
     _conclude(summary, console)
@@ -144,7 +144,7 @@ def _report(flags: CheckFlags, console: Console) -> Summary:
         "out": str(folder.path),
     }
     folder.write("summary.json", summary)
-    plots.layers(rows, folder.path / "figures" / "sizes.png")
+    plots.draw_layer_sizes(rows, folder.path / "figures" / "sizes.png")
     say(console, f"mean absolute entries of {flags.compare.checkpoint}, layer by layer")
     table = Table(box=None, header_style="bold", pad_edge=False, padding=(0, 1))
     for name in ("layer", *(name.replace(" ", "\n") for name in sizes)):

@@ -12,11 +12,10 @@ from rich.console import Console
 from rich.progress import Progress
 from rich.table import Table
 
-from .. import theory
+from .. import plots, theory
 from ..inference import Energy
 from ..io import checks, device, versions
 from ..network import Network, forward
-from ..plots import spectrum as plots
 from ..theory._spectrum import EXACT
 from .display import say
 from .hessian import HessianFlags, NetworkFlags
@@ -218,9 +217,9 @@ def _draw(rows: list[Row], spectra: list[Row], folder: RunFolder) -> None:
     figures = folder.path / "figures"
     if spectra:
         folder.write("spectra.json", spectra)
-        plots.histogram(spectra, figures / "spectrum.png")
+        plots.draw_eigenvalue_densities(spectra, figures / "spectrum.png")
     if sum(np.isfinite(row["condition_number"]) for row in rows) > 1:
-        plots.condition_numbers(rows, figures / "condition-numbers.png")
+        plots.draw_condition_numbers(rows, figures / "condition-numbers.png")
 
 
 def _number(value: float) -> str:

@@ -4,7 +4,7 @@ import shlex
 from pathlib import Path
 from typing import Any
 
-from ..plots import credit_reach, learning_curve
+from .. import plots
 from ..training import BACK_TO, FitResult
 from .config import TrainConfig
 from .display import Display, clock, percent
@@ -86,9 +86,9 @@ def warnings(config: TrainConfig, records: list[Record]) -> list[str]:
 def draw(records: list[Record], reach: Record, folder: Path) -> None:
     """The figures of a run."""
     figures = folder / "figures"
-    learning_curve.plot({folder.name: [r for r in records if BACK_TO not in r]}, figures / "learning-curve.png")
+    plots.draw_learning_curve({folder.name: [r for r in records if BACK_TO not in r]}, figures / "learning-curve.png")
     if "entry_sizes" in reach:
-        credit_reach.plot(reach, figures / "credit-reach.png")
+        plots.draw_credit_reach(reach, figures / "credit-reach.png")
 
 
 def conclude(config: TrainConfig, summary: Summary, display: Display) -> None:

@@ -10,8 +10,8 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn
 from rich.table import Column, Table
 
+from .. import plots
 from ..io import counted
-from ..plots import sweep as plots
 from ..sweep._cells import AT_EDGE, at_edge
 from ..sweep._plan import Plan
 from ..sweep._space import Settings
@@ -144,10 +144,10 @@ def draw(plan: Plan, summary: Summary, folder: Path) -> None:
         fixed = {name: v for name, v in others.items() if not plan.sampler}
         chosen = [cell for cell in cells if all(cell["settings"][k] == v for k, v in fixed.items())]
         title = describe(fixed) if fixed else ""
-        plots.contour(chosen, folder / "contour.png", *pair, value=value, title=title)
+        plots.draw_sweep_contour(chosen, folder / "contour.png", *pair, value=value, title=title)
     elif names:
         x = next((name for name in RATES if name in names), names[0])
-        plots.lines(cells, folder / "lines.png", x, value=value, title=title)
+        plots.draw_sweep_lines(cells, folder / "lines.png", x, value=value, title=title)
 
 
 class Board:

@@ -14,11 +14,10 @@ from rich.console import Console
 from rich.progress import Progress
 from rich.table import Table
 
-from .. import data
+from .. import data, plots
 from ..data import Dataset
 from ..inference import Energy
 from ..io import counted, device, versions
-from ..plots import transfer as plots
 from ..sweep._cells import AT_EDGE, Cell, Rates, Size, Transfer, Tuning
 from ..sweep.transfer import transfer as tune_and_train
 from .display import clock, percent, say
@@ -74,7 +73,7 @@ def transfer(flags: TransferFlags, console: Console) -> Summary:
     }
     folder.write("summary.json", summary)
     if found is not None:
-        plots.plot(_panels(found), folder.path / "figures" / "transfer.png")
+        plots.draw_transfer(_panels(found), folder.path / "figures" / "transfer.png")
         _conclude(found, summary, console)
     return summary
 

@@ -81,9 +81,9 @@ def claims(config: DecayConfig, table: Table) -> list[Claim]:
 
 
 def _plot(record: Row, path: Path) -> None:
-    from ..plots.activity_decay import draw
+    from ..plots import draw_activity_decay
 
-    draw(record, path, DECAYS)
+    draw_activity_decay(record, path, DECAYS)
 
 
 _RATES = tuple(Rates(method, eta=(1e-3,)) for method in DECAYS)

@@ -126,9 +126,9 @@ def claims(config: StepsConfig, table: Table) -> list[Claim]:
 
 
 def _plot(record: Row, path: Path) -> None:
-    from ..plots.automatic_steps import draw
+    from ..plots import draw_automatic_steps
 
-    draw(record, path, SETTINGS)
+    draw_automatic_steps(record, path, SETTINGS)
 
 
 _PROTOCOL = (

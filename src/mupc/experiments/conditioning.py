@@ -13,6 +13,7 @@ import math
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
+from .. import plots
 from ._conditioning import CURVED, KINDS, POWERS, RANDOM, ConditionConfig, Measured, cells, run_cell
 from ._figure import Claim, Figure, MissingCellsError, Row, Table, judge
 
@@ -205,15 +206,13 @@ def _figure(
     slug: str,
     title: str,
     caption: str,
-    drawing: str,
+    drawing: plots.Drawing,
     claims: Claims,
     paper: ConditionConfig,
     quick: ConditionConfig,
 ) -> Figure:
     def plot(record: Row, path: Path) -> None:
-        from ..plots import conditioning
-
-        getattr(conditioning, drawing)(record, path, {kind: KINDS[kind].label for kind in record["config"]["kinds"]})
+        drawing(record, path, {kind: KINDS[kind].label for kind in record["config"]["kinds"]})
 
     return Figure(slug, title, caption, {"quick": quick, "paper": paper}, cells, run_cell, claims, plot)
 
@@ -239,7 +238,7 @@ FIGURES = _by_slug(
             "Conditioning of SP's inference at initialisation",
             "Condition number κ of the activity Hessian of standard networks without skips over width N and hidden "
             "layers H, and slices of the landscape along its extreme eigenvectors.",
-            "grid",
+            plots.draw_condition_grid,
             standard,
             paper_config(slices=(2, 32), protocol=_PROTOCOL + _SLICES),
             quick_config(slices=(2, 8), slice_width=8, protocol=_QUICK + _SLICES),
@@ -249,7 +248,7 @@ FIGURES = _by_slug(
             "Stable forward pass against well-conditioned inference",
             "κ at initialisation for the two parameterisations whose forward pass is stable: μPC with skips and "
             "orthogonal weights without.",
-            "grid",
+            plots.draw_condition_grid,
             trade_off,
             paper_config(kinds=("mupc", "orthogonal")),
             quick_config(kinds=("mupc", "orthogonal"), growth=4.0),
@@ -258,7 +257,7 @@ FIGURES = _by_slug(
             "max-min-eigens",
             "Extreme eigenvalues over width and depth",
             "The largest and the smallest eigenvalue of the activity Hessian of standard networks without skips.",
-            "ends",
+            plots.draw_extreme_eigenvalues,
             extremes,
             paper_config(),
             quick_config(),
@@ -267,7 +266,7 @@ FIGURES = _by_slug(
             "resnets-cond-nums-init",
             "Conditioning of residual networks at initialisation",
             "As for networks without skips, for standard residual networks.",
-            "grid",
+            plots.draw_condition_grid,
             residual,
             paper_config(kinds=("sp-skips",), reference=("sp",), slices=(2, 32), protocol=_PROTOCOL + _SLICES),
             quick_config(
@@ -285,7 +284,7 @@ FIGURES = _by_slug(
             "Conditioning of inference up to 512 layers of 512 units",
             "κ of linear networks at initialisation over hidden layers, with the power of H that fits it, and the time "
             "that one network took.",
-            "powers",
+            plots.draw_condition_powers,
             power_laws,
             paper_config(
                 kinds=("sp", "mupc", "orthogonal"),

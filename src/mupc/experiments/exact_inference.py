@@ -138,9 +138,9 @@ _SMALL = TrainingConfig(
 
 
 def _plot(record: Row, path: Path) -> None:
-    from ..plots.exact_inference import draw
+    from ..plots import draw_exact_inference
 
-    draw(record, path, METHODS[METHOD].label)
+    draw_exact_inference(record, path, METHODS[METHOD].label)
 
 
 FIGURES = {

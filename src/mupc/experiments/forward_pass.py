@@ -197,9 +197,9 @@ def _listed(sizes: dict[int, float]) -> str:
 
 
 def _plot(record: Row, path: Path) -> None:
-    from ..plots.forward_pass import over_depth
+    from ..plots import draw_forward_pass
 
-    over_depth(record, path)
+    draw_forward_pass(record, path)
 
 
 _PROTOCOL = (

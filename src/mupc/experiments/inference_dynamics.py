@@ -120,16 +120,16 @@ _QUICK = "A small check with smaller networks: not a reproduction."
 
 
 def _chain_plot(record: Row, path: Path) -> None:
-    from ..plots.inference_dynamics import chain
+    from ..plots import draw_chain_dynamics
 
-    chain(record, path, METHODS[record["config"]["parameterisation"]].label)
+    draw_chain_dynamics(record, path, METHODS[record["config"]["parameterisation"]].label)
 
 
 def _wide_plot(record: Row, path: Path) -> None:
-    from ..plots.inference_dynamics import wide
+    from ..plots import draw_network_dynamics
 
     labels = {name: METHODS[name].label for name in record["config"]["methods"]}
-    wide(record, path, labels, shown_layers(record["config"]["hidden_layers"]))
+    draw_network_dynamics(record, path, labels, shown_layers(record["config"]["hidden_layers"]))
 
 
 def _chain_figure(slug: str, title: str, caption: str, parameterisation: str, *more: str) -> Figure:

@@ -16,6 +16,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, ClassVar
 
+from .. import plots
 from . import _building, _training
 from ._figure import Cell, Claim, Context, Figure, Finished, MissingCellsError, Row, Table, judge, select
 from ._methods import METHODS
@@ -240,20 +241,18 @@ def _figure(
     title: str,
     caption: str,
     claims: Callable[[Any, Table], list[Claim]],
-    drawing: str,
+    drawing: plots.Drawing,
     presets: Any,
     **options: Any,
 ) -> Figure:
     def plot(record: Row, path: Path) -> None:
-        from ..plots import loss_energy_ratios
-
         names = {rates["method"]: METHODS[rates["method"]].label for rates in record["config"]["rates"]}
-        getattr(loss_energy_ratios, drawing)(record, path, names)
+        drawing(record, path, names)
 
     return Figure(slug, title, caption, presets, cells, run_cell, claims, plot, **options)
 
 
-_maps = functools.partial(_figure, drawing="phase_diagrams")
+_maps = functools.partial(_figure, drawing=plots.draw_ratio_maps)
 FIGURES = {
     figure.slug: figure
     for figure in (
@@ -277,7 +276,7 @@ FIGURES = {
             "Loss over energy through training, SP and μPC",
             "The ratio through training for linear residual networks of four hidden layers and several widths.",
             compared,
-            "over_training",
+            plots.draw_ratio_curves,
             _config((_MUPC, _SP), depths=(4,), initial_widths=_POWERS),
             checked=checked,
         ),

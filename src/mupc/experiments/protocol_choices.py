@@ -239,13 +239,13 @@ def _stopped(rows: Table) -> str:
 
 
 def _plot(record: Row, path: Path) -> None:
-    from ..plots.protocol_choices import draw
+    from ..plots import draw_protocol_choices
 
     config = STUDY.config(record["preset"], record["precision"])
     assert isinstance(config, ChoiceConfig)
     found = outcomes(config, record["data"])
     names = [variant.name for variant in config.all]
-    draw(record, path, names, {(variant.name, depth): one for (variant, depth), one in found.items()})
+    draw_protocol_choices(record, path, names, {(variant.name, depth): one for (variant, depth), one in found.items()})
 
 
 _PROTOCOL = (

@@ -5,6 +5,7 @@ At the paper preset both studies take about twenty minutes on one H200; the quic
 
 from __future__ import annotations
 
+from .. import plots
 from ._methods import ERROR_SPACE
 from ._training import Rates, Thresholds
 from .training import (
@@ -32,7 +33,7 @@ _ALL = [
         f"Inference solvers on Fashion-MNIST, {depth} layers of {width} units",
         "Gradient descent (μPC with as many steps as layers), error space at four output precisions λ, and BP: "
         "accuracy over training, and what a step costs.",
-        "solvers",
+        plots.draw_solver_comparison,
         paper_config(
             "fashion-mnist",
             gd_protocol,

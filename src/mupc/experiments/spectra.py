@@ -220,14 +220,14 @@ def _figure(part: str, held: str) -> Figure:
 
     def plot(record: Row, path: Path) -> None:
         from .. import theory
-        from ..plots.spectra import draw
+        from ..plots import draw_block_spectra
 
         laws = {
             "d": ("Marchenko–Pastur", theory.marchenko_pastur(1.0, shift=1.0)),
             "o": ("semicircle", theory.semicircle()),
         }
         labels = {name: kind.label for name, kind in NORMALISATIONS.items()}
-        draw(record, path, row.symbol, varied, labels, laws.get(part))
+        draw_block_spectra(record, path, row.symbol, varied, labels, laws.get(part))
 
     return Figure(
         f"{part}-eigens-{held}",

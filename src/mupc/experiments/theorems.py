@@ -200,9 +200,9 @@ def _power(points: dict[Any, float]) -> float:
 
 
 def _plot(record: Row, path: Path) -> None:
-    from ..plots.theorems import draw
+    from ..plots import draw_theorems
 
-    draw(record, path)
+    draw_theorems(record, path)
 
 
 _PROTOCOL = (

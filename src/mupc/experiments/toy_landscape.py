@@ -103,13 +103,13 @@ def claims(config: ToyConfig, table: Table) -> list[Claim]:
 
 
 def _plot(record: Row, path: Path) -> None:
-    from ..plots.landscape import draw
+    from ..plots import draw_landscape
 
     for row in record["data"]:
         one, two = row["solution"]
         labels = (rf"$z_1 - z_1^*$   ($z_1^*$ = {one:.2f})", rf"$z_2 - z_2^*$   ($z_2^*$ = {two:.2f})")
         title = rf"$\kappa$ = {row['condition_number']:.1f}"
-        draw([row["energies"]], row["axis"], path, titles=[title], path_points=[row["path"]], labels=labels)
+        draw_landscape([row["energies"]], row["axis"], path, titles=[title], path_points=[row["path"]], labels=labels)
 
 
 _PROTOCOL = ("x = y = 1 and the forward pass as the start are ours; the length of the path does not depend on y.",)

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
+from .. import plots
 from ._figure import Figure, Row, sentences
 from ._methods import METHODS
 from ._training import Rates, Thresholds, TrainingConfig, cells, run_cell
@@ -77,7 +78,7 @@ def training_figure(
     slug: str,
     title: str,
     caption: str,
-    kind: str,
+    drawing: plots.Drawing,
     paper: TrainingConfig,
     quick: TrainingConfig,
     checked: Mapping[str, str] | None = None,
@@ -85,9 +86,7 @@ def training_figure(
     """`checked`: what was checked of claims that failed."""
 
     def plot(record: Row, path: Path) -> None:
-        from ..plots.training import KINDS
-
-        KINDS[kind](record, path, {name: method.label for name, method in METHODS.items()})
+        drawing(record, path, {name: method.label for name, method in METHODS.items()})
 
     presets = {"quick": quick, "paper": paper}
     return Figure(slug, title, caption, presets, cells, run_cell, claims, plot, checked=sentences(checked or {}))
@@ -99,7 +98,7 @@ _ALL = [
         "Test accuracy over depth on MNIST: μPC, SP and BP",
         "ReLU residual networks of 8 to 128 hidden layers, one epoch. μPC trains them all with the same two learning "
         "rates; standard PC, tuned at every depth, does not reach the deep ones.",
-        "over_depth",
+        plots.draw_accuracy_over_depth,
         paper_config(
             "mnist",
             FIXED,
@@ -120,7 +119,7 @@ _ALL = [
         "mupc-vs-pc-all-activations",
         "Test accuracy over depth for three activations",
         "The comparison of fig1 for linear, tanh and ReLU networks.",
-        "over_depth",
+        plots.draw_accuracy_over_depth,
         paper_config(
             "mnist",
             FIXED,
@@ -143,7 +142,7 @@ _ALL = [
         "mupc-mnist-5-epochs",
         "128 layers, five epochs of MNIST",
         "A ReLU residual network of 128 hidden layers trained with μPC for five epochs, and with BP beside it.",
-        "over_epochs",
+        plots.draw_accuracy_over_epochs,
         paper_config(
             "mnist",
             FIXED,
@@ -162,7 +161,7 @@ _ALL = [
         "mupc-fashion-15-epochs",
         "128 layers, fifteen epochs of Fashion-MNIST",
         "A ReLU residual network of 128 hidden layers on Fashion-MNIST, with rates transferred from 8 hidden layers.",
-        "over_epochs",
+        plots.draw_accuracy_over_epochs,
         paper_config(
             "fashion-mnist",
             _TRANSFER,
@@ -186,7 +185,7 @@ _ALL = [
         "128 layers, twenty epochs of CIFAR-10",
         "A fully connected ReLU residual network of 128 hidden layers on CIFAR-10 with augmented images, with "
         "μPC and with BP.",
-        "over_epochs",
+        plots.draw_accuracy_over_epochs,
         paper_config(
             "cifar10",
             _TRANSFER,
@@ -223,7 +222,7 @@ _ALL = [
         "wider-is-better-mnist",
         "Test accuracy over width on MNIST",
         "ReLU residual networks of 8 hidden layers and growing width, trained with μPC at the same rates.",
-        "over_width",
+        plots.draw_accuracy_over_width,
         paper_config(
             "mnist",
             FIXED,
@@ -239,7 +238,7 @@ _ALL = [
         "Standard PC below the paper's grid of learning rates",
         "fig1's SP for three activations, with learning rates of the weights below 0.01, which is the least of the "
         "paper's grid and the one that tuning chooses there; μPC beside it.",
-        "over_depth",
+        plots.draw_accuracy_over_depth,
         paper_config(
             "mnist",
             FIXED,

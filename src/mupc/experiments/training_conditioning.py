@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from .. import plots
 from ._figure import Figure, Row, sentences
 from ._methods import LONG, METHODS
 from ._training import Rates, Thresholds
@@ -96,17 +97,14 @@ def _figure(
     slug: str,
     title: str,
     caption: str,
-    drawing: str,
+    drawing: plots.Drawing,
     claims: Any,
     paper: ConditionedConfig,
     quick: ConditionedConfig,
     checked: Mapping[str, str] | None = None,
 ) -> Figure:
     def plot(record: Row, path: Path) -> None:
-        from ..plots import training_conditioning
-
-        draw = getattr(training_conditioning, drawing)
-        draw(record, path, {name: method.label for name, method in METHODS.items()})
+        drawing(record, path, {name: method.label for name, method in METHODS.items()})
 
     presets, told = {"quick": quick, "paper": paper}, sentences(checked or {})
     return Figure(slug, title, caption, presets, cells, run_cell, claims, plot, run_group, told)
@@ -166,7 +164,7 @@ def _standard(kind: str, name: str) -> Figure:
         f"Condition number κ of the activity Hessian and test accuracy over one epoch, standard networks {what}. Lines "
         "are medians of κ and means of accuracy over seeds"
         + ("." if kind == "gd" else "; dashed: gradient descent without skips, for comparison."),
-        "over_training",
+        plots.draw_conditioning_over_training,
         all_claims(*predicates),
         _paper(data, _LONG, rates=(Rates(method, (1e-3,), BETA), *beside), growth=GROWTH),
         _quick(_QUICK_RATES, rates=(Rates(method, (0.01,), (0.5,)), *quick_beside), **_QUICK_LONG),
@@ -181,7 +179,7 @@ def _mupc(name: str) -> Figure:
         f"Conditioning of μPC over training, {label}",
         "Condition number κ of the activity Hessian and test accuracy over one epoch, residual networks with μPC. "
         "Lines are medians of κ and means of accuracy over seeds.",
-        "over_training",
+        plots.draw_conditioning_over_training,
         all_claims(grows),
         _paper(data, (rates_from, *COMMON), rates=(rates,)),
         _quick(
@@ -204,7 +202,7 @@ def _orthogonal(name: str) -> Figure:
         f"Orthogonal initialisation, {label}",
         "Test accuracy of networks with orthogonal weights and no skips, tuned at every depth, over one epoch (above; "
         "dashed: μPC at the greatest depth), and κ over training of smaller ones (below).",
-        "with_accuracies",
+        plots.draw_conditioning_with_accuracies,
         all_claims(reported),
         _paper(
             data,
@@ -233,7 +231,7 @@ def _one_step(name: str) -> Figure:
         f"One inference step, {label}",
         "ReLU residual networks of 8 to 128 hidden layers trained with μPC for one epoch, with as many inference steps "
         "as layers and with a single one; and κ over training with one step, of smaller networks.",
-        "one_step",
+        plots.draw_one_step_conditioning,
         all_claims(reported),
         _paper(
             data,

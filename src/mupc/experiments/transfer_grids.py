@@ -238,10 +238,10 @@ def checked(config: GridConfig, table: Table, claim: Claim) -> str:
 
 
 def _plot(record: Row, path: Path) -> None:
-    from ..plots.transfer_grids import draw
+    from ..plots import draw_transfer_grids
 
     config = record["config"]
-    draw(record, path, ladders(config["widths"], config["depths"], config["width"]))
+    draw_transfer_grids(record, path, ladders(config["widths"], config["depths"], config["width"]))
 
 
 _PROTOCOL = (

@@ -11,7 +11,7 @@ from . import style
 from .conditioning import heat
 
 
-def draw(record: dict[str, Any], path: Path, decays: Mapping[str, float]) -> None:
+def draw_activity_decay(record: dict[str, Any], path: Path, decays: Mapping[str, float]) -> None:
     """A panel of condition numbers for each activation, and one of accuracies."""
     activations = record["config"]["activations"]
     with style.panels(1, len(activations) + 1) as (figure, axes):

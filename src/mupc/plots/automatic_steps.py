@@ -9,7 +9,7 @@ from typing import Any
 from . import style
 
 
-def draw(record: dict[str, Any], path: Path, labels: Mapping[str, str]) -> None:
+def draw_automatic_steps(record: dict[str, Any], path: Path, labels: Mapping[str, str]) -> None:
     """Steps over κ for each setting, with lines of slope ½ and 1 to compare, and κ over depth."""
     import numpy as np
 

@@ -18,7 +18,7 @@ SHALLOW = 8
 FITTED, RANDOM = "prediction", "normal"
 
 
-def grid(record: Record, path: Path, labels: Mapping[str, str]) -> None:
+def draw_condition_grid(record: Record, path: Path, labels: Mapping[str, str]) -> None:
     """A row for each kind of network with κ over N and H, a column for each activation; slices of the landscape below
     where there are any."""
     config = record["config"]
@@ -39,7 +39,7 @@ def grid(record: Record, path: Path, labels: Mapping[str, str]) -> None:
         style.save(figure, path)
 
 
-def ends(record: Record, path: Path, labels: Mapping[str, str]) -> None:
+def draw_extreme_eigenvalues(record: Record, path: Path, labels: Mapping[str, str]) -> None:
     """λmax above, λmin below, over hidden layers; a column for each activation, a line for each width."""
     config = record["config"]
     widths = config["widths"]
@@ -69,7 +69,7 @@ def ends(record: Record, path: Path, labels: Mapping[str, str]) -> None:
         style.save(figure, path)
 
 
-def powers(record: Record, path: Path, labels: Mapping[str, str]) -> None:
+def draw_condition_powers(record: Record, path: Path, labels: Mapping[str, str]) -> None:
     """κ over hidden layers for each kind, a line for each width, the fit to the widest dashed; and the time taken."""
     import numpy as np
 

@@ -25,7 +25,7 @@ TITLES = {
 Row = Mapping[str, Any]
 
 
-def scaling(
+def draw_coordinate_scaling(
     rows: Sequence[Row], axis: str, path: str | Path, expected: Mapping[tuple[int, str, str], float] | None = None
 ) -> None:
     """Draws sizes over width or depth into a PNG file: a row of panels per quantity, on the left before training and
@@ -37,10 +37,11 @@ def scaling(
     **Example:**
 
     ```python
-    from mupc.plots.coordinates import scaling
+    from mupc.plots.coordinates import draw_coordinate_scaling
 
     common = {"hidden_layers": 8, "seed": 0, "step": 0, "quantity": "activities", "group": "last"}
-    scaling([{**common, "width": n, "size": 0.9} for n in (64, 128, 256)], "width", "coordinates-width.png")
+    rows = [{**common, "width": n, "size": 0.9} for n in (64, 128, 256)]
+    draw_coordinate_scaling(rows, "width", "coordinates-width.png")
     ```
     """
     key = "width" if axis == "width" else "hidden_layers"
@@ -110,7 +111,7 @@ def _panel(axes: Any, rows: Sequence[Row], key: str, expected: Mapping[tuple[int
         axes.text(s=text, **place, transform=axes.transAxes, color="#666666", fontsize=9)
 
 
-def layers(rows: Sequence[Row], path: str | Path) -> None:
+def draw_layer_sizes(rows: Sequence[Row], path: str | Path) -> None:
     """Draws the sizes of one network's layers into a PNG file.
 
     **Arguments:** dictionaries with `quantity`, `layer` and `size`, and the file.
@@ -118,9 +119,9 @@ def layers(rows: Sequence[Row], path: str | Path) -> None:
     **Example:**
 
     ```python
-    from mupc.plots.coordinates import layers
+    from mupc.plots.coordinates import draw_layer_sizes
 
-    layers([{"quantity": "activities", "layer": n, "size": 1.0} for n in (1, 2, 3)], "sizes.png")
+    draw_layer_sizes([{"quantity": "activities", "layer": n, "size": 1.0} for n in (1, 2, 3)], "sizes.png")
     ```
     """
     quantities = [name for name in TITLES if any(row["quantity"] == name for row in rows)]

@@ -13,7 +13,7 @@ FEW_LAYERS = 80
 """Up to so many, each layer gets a dot."""
 
 
-def plot(reach: Mapping[str, Any], path: str | Path) -> None:
+def draw_credit_reach(reach: Mapping[str, Any], path: str | Path) -> None:
     """Draws the `credit_reach` of a run's `summary.json` into a PNG file: the gradient of every layer beside
     backpropagation's, its direction, and the layers' shares of the energy.
 
@@ -21,10 +21,10 @@ def plot(reach: Mapping[str, Any], path: str | Path) -> None:
 
     ```python
     import json
-    from mupc.plots.credit_reach import plot
+    from mupc.plots.credit_reach import draw_credit_reach
 
     with open("summary.json") as file:
-        plot(json.load(file)["credit_reach"], "credit-reach.png")
+        draw_credit_reach(json.load(file)["credit_reach"], "credit-reach.png")
     ```
     """
     layers = range(1, reach["layers"] + 1)

@@ -8,7 +8,7 @@ from . import style
 from .training import Record, _accuracy_axis, _curve, _runs
 
 
-def draw(record: Record, path: Path, name: str) -> None:
+def draw_exact_inference(record: Record, path: Path, name: str) -> None:
     """A panel for each quantity, a curve for each depth. The loss begins at the untrained network's."""
     config = record["config"]
     depths = config["depths"]

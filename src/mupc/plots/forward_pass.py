@@ -12,7 +12,7 @@ COLOURS = dict(zip(("linear", "tanh", "relu"), style.COLOURS, strict=False))
 MARKERS = {"linear": "o", "tanh": "s", "relu": "^"}
 
 
-def over_depth(record: dict[str, Any], path: Path) -> None:
+def draw_forward_pass(record: dict[str, Any], path: Path) -> None:
     """A panel for each parameterisation: mean |z| of the last hidden layer over the number of layers."""
     depths = sorted(record["config"]["layers"])
     with style.panels(1, len(LABELS), sharex=True) as (figure, axes):

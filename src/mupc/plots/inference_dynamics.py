@@ -15,7 +15,7 @@ GREY = "#666666"
 FAR = 0.5
 
 
-def chain(record: Record, path: Path, name: str) -> None:
+def draw_chain_dynamics(record: Record, path: Path, name: str) -> None:
     """Columns for the two starts; above the distance over steps for each step size, below one chain over its layers."""
     rates, depth = record["config"]["rates"], record["config"]["hidden_layers"]
     layers = range(1, depth + 1)
@@ -48,7 +48,7 @@ def chain(record: Record, path: Path, name: str) -> None:
         style.save(figure, path)
 
 
-def wide(record: Record, path: Path, labels: Mapping[str, str], layers: Sequence[int]) -> None:
+def draw_network_dynamics(record: Record, path: Path, labels: Mapping[str, str], layers: Sequence[int]) -> None:
     """Columns for the step sizes. A row for each method: norms of some layers over steps, dashed where the exact
     solution has them. In the last row all methods: the distance to that solution, or else the movement."""
     config = record["config"]

@@ -11,7 +11,7 @@ SIDE = 3.6
 """Inches of a square panel."""
 
 
-def draw(
+def draw_landscape(
     energies: Sequence[Any],
     axis: Any,
     path: str | Path,
@@ -35,11 +35,12 @@ def draw(
 
     ```python
     import numpy as np
-    from mupc.plots.landscape import draw
+    from mupc.plots.landscape import draw_landscape
 
     axis = np.linspace(-2, 2, 41)
     energy = axis[None, :] ** 2 + 50 * axis[:, None] ** 2
-    draw([energy], axis, "landscape.png", titles=["κ = 50"], path_points=[[(-2.0, 1.0), (-1.8, -0.5), (-1.6, 0.2)]])
+    descent = [(-2.0, 1.0), (-1.8, -0.5), (-1.6, 0.2)]
+    draw_landscape([energy], axis, "landscape.png", titles=["κ = 50"], path_points=[descent])
     ```
     """
     import numpy as np
@@ -60,8 +61,7 @@ def draw(
 
 
 def contours(panel: Any, energies: Any, axis: Any, points: Any = None) -> Any:
-    """One panel of `draw`, without labels: the contours, and the path where there is one. Returns what a colour bar
-    needs."""
+    """Draw one panel without labels: the contours, and the path if there is one. Return what a colour bar needs."""
     import numpy as np
     from matplotlib.colors import LogNorm
 

@@ -10,7 +10,7 @@ Record = Mapping[str, Any]
 EMPTY = "diverged before the first evaluation"
 
 
-def plot(records_by_name: Mapping[str, Sequence[Record]], path: str | Path) -> None:
+def draw_learning_curve(records_by_name: Mapping[str, Sequence[Record]], path: str | Path) -> None:
     """Draws the learning curves of one or several runs, from the records that `mupc.fit` takes, into a PNG file.
 
     Runs without accuracies (regression) get their test loss in the second panel instead. A run that diverged ends in
@@ -19,9 +19,9 @@ def plot(records_by_name: Mapping[str, Sequence[Record]], path: str | Path) -> N
     **Example:**
 
     ```python
-    from mupc.plots.learning_curve import plot
+    from mupc.plots.learning_curve import draw_learning_curve
 
-    plot({"μPC": result.history}, "learning-curve.png")
+    draw_learning_curve({"μPC": result.history}, "learning-curve.png")
     ```
     """
     every = [record for records in records_by_name.values() for record in records]

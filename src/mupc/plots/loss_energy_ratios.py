@@ -12,7 +12,7 @@ from . import style
 Record = dict[str, Any]
 
 
-def phase_diagrams(record: Record, path: Path, names: Mapping[str, str]) -> None:
+def draw_ratio_maps(record: Record, path: Path, names: Mapping[str, str]) -> None:
     """The ratio over N and H: at initialisation, after a tenth of training, and at the end."""
     import numpy as np
 
@@ -39,7 +39,7 @@ def phase_diagrams(record: Record, path: Path, names: Mapping[str, str]) -> None
         style.save(figure, path)
 
 
-def over_training(record: Record, path: Path, names: Mapping[str, str]) -> None:
+def draw_ratio_curves(record: Record, path: Path, names: Mapping[str, str]) -> None:
     """A panel for each method, a curve for each width."""
     config = record["config"]
     widths, depth = config["widths"], config["depths"][0]

@@ -18,7 +18,7 @@ SHARED = "update"
 NAMES = {"mupc": "PC", "backprop": "BP", "unrolled": "step by step"}
 
 
-def plot(fits: Sequence[Mapping[str, Any]], path: str | Path, title: str = "") -> None:
+def draw_performance(fits: Sequence[Mapping[str, Any]], path: str | Path, title: str = "") -> None:
     """Draws what was measured as points and the fitted powers as lines into a PNG file: a row for time, one for memory,
     a column for each size that was varied.
 
@@ -28,11 +28,11 @@ def plot(fits: Sequence[Mapping[str, Any]], path: str | Path, title: str = "") -
     **Example:**
 
     ```python
-    from mupc.plots.performance import plot
+    from mupc.plots.performance import draw_performance
 
     fit = {"workload": "gd", "name": "mupc", "quantity": "median_s", "axis": "width", "fixed": {"hidden_layers": 8},
            "sizes": [128, 256, 512], "values": [0.001, 0.004, 0.016], "exponent": 2.0}
-    plot([fit], "performance.png")
+    draw_performance([fit], "performance.png")
     ```
     """
     columns = [axis for axis in AXES if any(fit["axis"] == axis for fit in fits)]

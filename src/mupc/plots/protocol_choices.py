@@ -14,7 +14,9 @@ APART = 0.2
 """Between the markers of two depths, where lines are one apart."""
 
 
-def draw(record: dict[str, Any], path: Path, names: Sequence[str], found: Mapping[tuple[str, int], Any]) -> None:
+def draw_protocol_choices(
+    record: dict[str, Any], path: Path, names: Sequence[str], found: Mapping[tuple[str, int], Any]
+) -> None:
     """A line for each variant, a marker for each depth: the difference in accuracy, and the layers that learn."""
     depths = record["config"]["depths"]
     with style.figure(1, 2, width=8.4, height=1.2 + 0.32 * len(names)) as (figure, axes):

@@ -13,7 +13,7 @@ Law = tuple[str, Any]
 BINS = 40
 
 
-def draw(
+def draw_block_spectra(
     record: dict[str, Any], path: Path, symbol: str, varied: str, labels: Mapping[str, str], law: Law | None
 ) -> None:
     """A row for each normalisation, a column for each size: the density of eigenvalues, and the law if there is one."""

@@ -20,7 +20,7 @@ GREY = "#666666"
 Table = Mapping[str, Any]
 
 
-def histogram(spectra: Sequence[Table], path: str | Path, laws: Sequence[Table] = ()) -> None:
+def draw_eigenvalue_densities(spectra: Sequence[Table], path: str | Path, laws: Sequence[Table] = ()) -> None:
     """Draws eigenvalue densities into a PNG file, a panel each, with the smallest and largest eigenvalue marked.
 
     **Arguments:**
@@ -34,10 +34,11 @@ def histogram(spectra: Sequence[Table], path: str | Path, laws: Sequence[Table] 
 
     ```python
     import numpy as np
-    from mupc.plots.spectrum import histogram
+    from mupc.plots.spectrum import draw_eigenvalue_densities
 
     values = np.linspace(0.1, 4.0, 100)
-    histogram([{"label": "even", "values": values, "weights": np.full(100, 0.01), "exact": True}], "spectrum.png")
+    even = {"label": "even", "values": values, "weights": np.full(100, 0.01), "exact": True}
+    draw_eigenvalue_densities([even], "spectrum.png")
     ```
     """
     import numpy as np
@@ -91,7 +92,7 @@ def _bins(values: Any, weights: Any, exact: bool) -> Any:
     return shares / shares.sum(axis=0) @ weights / (step * weights.sum()), edges
 
 
-def condition_numbers(rows: Sequence[Table], path: str | Path) -> None:
+def draw_condition_numbers(rows: Sequence[Table], path: str | Path) -> None:
     """Draws condition numbers over hidden layers, a line per width; over widths if there is but one depth.
 
     **Arguments:** the `networks` of a `summary.json` that `mupc hessian` wrote. The band spans the seeds; networks
@@ -101,10 +102,10 @@ def condition_numbers(rows: Sequence[Table], path: str | Path) -> None:
 
     ```python
     import json
-    from mupc.plots.spectrum import condition_numbers
+    from mupc.plots.spectrum import draw_condition_numbers
 
     with open("summary.json") as file:
-        condition_numbers(json.load(file)["networks"], "condition-numbers.png")
+        draw_condition_numbers(json.load(file)["networks"], "condition-numbers.png")
     ```
     """
     by_depth = len({row["hidden_layers"] for row in rows}) > 1

@@ -1,9 +1,14 @@
 """The look that all figures share: sizes, colours, and how they are saved. No JAX, matplotlib only when drawing."""
 
 import contextlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
+
+Record = dict[str, Any]
+"""A saved result, or a row of its table."""
+Drawing = Callable[[Record, Path, Mapping[str, str]], None]
+"""Draws a record into a PNG file; the mapping says how methods or kinds of networks are called in the legend."""
 
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#F0E442", "#000000")
 """Okabe and Ito's colours, told apart with any colour vision."""

@@ -25,12 +25,12 @@ WIDE = 10.0
 """Ratio of the largest to the smallest value from which an axis or the colours are logarithmic."""
 
 
-def label(name: str) -> str:
+def setting_label(name: str) -> str:
     """A setting or result as people call it."""
     return LABELS.get(name, name.replace("_", " "))
 
 
-def contour(
+def draw_sweep_contour(
     cells: Sequence[Cell],
     path: str | Path,
     x: str = "weight_lr",
@@ -47,17 +47,17 @@ def contour(
     **Example:**
 
     ```python
-    from mupc.plots.sweep import contour
+    from mupc.plots.sweep import draw_sweep_contour
 
     rates = (0.01, 0.1, 1.0)
     cells = [{"settings": {"weight_lr": a, "activity_lr": b}, "value": a + 1 / b} for a in rates for b in rates]
-    contour(cells, "contour.png")
+    draw_sweep_contour(cells, "contour.png")
     ```
     """
     from matplotlib.colors import LogNorm
     from matplotlib.ticker import MaxNLocator
 
-    found = means(cells, (x, y))
+    found = seed_means(cells, (x, y))
     good = {point: mean for point, mean in found.items() if mean is not None}
     with style.figure(width=6.4, height=4.6) as (figure, axes):
         for point, mean in found.items():
@@ -73,12 +73,12 @@ def contour(
             axes.set_title("\n".join(filter(None, (title, where))), fontsize=11)
         for place, (name, axis) in enumerate(((x, axes.xaxis), (y, axes.yaxis))):
             _numbers(axis, sorted({point[place] for point in found}), _logarithmic(found, place))
-            axis.set_label_text(label(name) + (", × diverged" if place == 0 and len(good) < len(found) else ""))
+            axis.set_label_text(setting_label(name) + (", × diverged" if place == 0 and len(good) < len(found) else ""))
         axes.grid(False)
         style.save(figure, path)
 
 
-def lines(
+def draw_sweep_lines(
     cells: Sequence[Cell],
     path: str | Path,
     x: str,
@@ -88,14 +88,15 @@ def lines(
     """Draws the mean over seeds over one numeric setting: a line for each combination of the other settings, a dot for
     each seed, a star for the lowest. Diverged cells have no dot.
 
-    **Arguments:** as for `contour`.
+    **Arguments:** as for `draw_sweep_contour`.
 
     **Example:**
 
     ```python
-    from mupc.plots.sweep import lines
+    from mupc.plots.sweep import draw_sweep_lines
 
-    lines([{"settings": {"weight_lr": a}, "value": 1 / a} for a in (0.01, 0.1, 1.0)], "lines.png", "weight_lr")
+    cells = [{"settings": {"weight_lr": a}, "value": 1 / a} for a in (0.01, 0.1, 1.0)]
+    draw_sweep_lines(cells, "lines.png", "weight_lr")
     ```
     """
     families: dict[str, list[Cell]] = {}
@@ -106,7 +107,7 @@ def lines(
         for colour, (name, family) in zip(style.ramp(len(shown)), shown.items(), strict=True):
             good = [cell for cell in family if cell["value"] is not None]
             axes.plot([c["settings"][x] for c in good], [c["value"] for c in good], ".", color=colour, alpha=0.4)
-            line = {at: mean for (at,), mean in sorted(means(family, (x,)).items()) if mean is not None}
+            line = {at: mean for (at,), mean in sorted(seed_means(family, (x,)).items()) if mean is not None}
             axes.plot(list(line), list(line.values()), "o-", color=colour, label=name)
             if line:
                 best = min(line, key=lambda at: line[at])
@@ -115,13 +116,13 @@ def lines(
         _numbers(axes.xaxis, sorted(at for (at,) in found), _logarithmic(found, 0))
         style.log_ticks(axes)
         more = f" ({LINES} of {len(families)} lines shown)" if len(families) > LINES else ""
-        axes.set(xlabel=label(x), ylabel=_measured(value, cells), title=(title or "★ lowest") + more)
+        axes.set(xlabel=setting_label(x), ylabel=_measured(value, cells), title=(title or "★ lowest") + more)
         if len(families) > 1:
             figure.legend(loc="outside right center")
         style.save(figure, path)
 
 
-def means(cells: Iterable[Cell], names: Sequence[str]) -> dict[Point, Number | None]:
+def seed_means(cells: Iterable[Cell], names: Sequence[str]) -> dict[Point, Number | None]:
     """The mean value of the cells at each point, None where one of them diverged."""
     found: dict[Point, list[Number | None]] = {}
     for cell in cells:
@@ -181,7 +182,7 @@ def _numbers(axis: Any, values: Sequence[Number], log: bool) -> None:
 
 def _name(cell: Cell, without: Sequence[str]) -> str:
     rest = {name: value for name, value in cell["settings"].items() if name not in without}
-    return ", ".join(f"{label(name)} = {_short(value)}" for name, value in rest.items())
+    return ", ".join(f"{setting_label(name)} = {_short(value)}" for name, value in rest.items())
 
 
 def _short(value: Any) -> str:

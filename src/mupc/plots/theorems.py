@@ -11,7 +11,7 @@ from . import style
 Record = dict[str, Any]
 
 
-def draw(record: Record, path: Path) -> None:
+def draw_theorems(record: Record, path: Path) -> None:
     """Smallest eigenvalues over the scale of weights, distances over L/N, and descent to the forward pass."""
     config, data = record["config"], record["data"]
     with style.panels(1, 3) as (figure, axes):

@@ -12,7 +12,7 @@ Record = dict[str, Any]
 COLOURS = dict(zip(("mupc", "sp", "bp"), style.COLOURS, strict=False))
 
 
-def over_depth(record: Record, path: Path, labels: Mapping[str, str]) -> None:
+def draw_accuracy_over_depth(record: Record, path: Path, labels: Mapping[str, str]) -> None:
     """A panel for each method (columns) and activation (rows), a curve for each depth."""
     methods, activations = _methods(record), record["config"]["activations"]
     depths = record["config"]["depths"]
@@ -33,7 +33,7 @@ def over_depth(record: Record, path: Path, labels: Mapping[str, str]) -> None:
         style.save(figure, path)
 
 
-def over_epochs(record: Record, path: Path, labels: Mapping[str, str]) -> None:
+def draw_accuracy_over_epochs(record: Record, path: Path, labels: Mapping[str, str]) -> None:
     """One panel, a curve for each method."""
     with style.panels(1, 1) as (figure, axes):
         panel = axes[0, 0]
@@ -53,7 +53,7 @@ def over_epochs(record: Record, path: Path, labels: Mapping[str, str]) -> None:
         style.save(figure, path)
 
 
-def over_width(record: Record, path: Path, labels: Mapping[str, str]) -> None:
+def draw_accuracy_over_width(record: Record, path: Path, labels: Mapping[str, str]) -> None:
     """Accuracy over training for each width, and at the end over width."""
     import numpy as np
 
@@ -79,7 +79,7 @@ def over_width(record: Record, path: Path, labels: Mapping[str, str]) -> None:
         style.save(figure, path)
 
 
-def solvers(record: Record, path: Path, labels: Mapping[str, str]) -> None:
+def draw_solver_comparison(record: Record, path: Path, labels: Mapping[str, str]) -> None:
     """Accuracy over epochs for each method, and at the end over what a step costs."""
     import statistics
 
@@ -136,14 +136,6 @@ def _until(run: Record, epoch: float) -> Record:
     """The run as if it had ended there."""
     kept = sum(value <= epoch + 1e-6 for value in run["history"]["epoch"])
     return {**run, "history": {name: values[:kept] for name, values in run["history"].items()}}
-
-
-KINDS = {
-    "over_depth": over_depth,
-    "over_epochs": over_epochs,
-    "over_width": over_width,
-    "solvers": solvers,
-}
 
 
 def _methods(record: Record) -> list[str]:

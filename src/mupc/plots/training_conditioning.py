@@ -15,7 +15,7 @@ CEILING = 1e13
 """Where κ is drawn that float64 does not tell from infinity."""
 
 
-def over_training(record: Record, path: Path, labels: Mapping[str, str]) -> None:
+def draw_conditioning_over_training(record: Record, path: Path, labels: Mapping[str, str]) -> None:
     """κ above and test accuracy below, of the same runs; a column for each activation, a curve for each depth, and
     dashed the method to compare with."""
     config = record["config"]
@@ -32,7 +32,7 @@ def over_training(record: Record, path: Path, labels: Mapping[str, str]) -> None
         _finish(figure, record, path, _titled(config, labels))
 
 
-def with_accuracies(record: Record, path: Path, labels: Mapping[str, str]) -> None:
+def draw_conditioning_with_accuracies(record: Record, path: Path, labels: Mapping[str, str]) -> None:
     """Test accuracy above, with μPC's at the greatest depth dashed; κ of smaller networks below."""
     config = record["config"]
     large, method, colours = config["accuracies"], config["rates"][0]["method"], _colours(config)
@@ -57,7 +57,7 @@ def with_accuracies(record: Record, path: Path, labels: Mapping[str, str]) -> No
         _finish(figure, record, path, _titled(config, labels))
 
 
-def one_step(record: Record, path: Path, labels: Mapping[str, str]) -> None:
+def draw_one_step_conditioning(record: Record, path: Path, labels: Mapping[str, str]) -> None:
     """The accuracy at the end over depth, for each method; and κ over training of smaller networks."""
     config = record["config"]
     with style.panels(1, 2) as (figure, axes):

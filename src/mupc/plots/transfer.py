@@ -11,7 +11,7 @@ LEAST = (5.0, 4.2)
 """Inches of a panel, below which its title and labels would not fit."""
 
 
-def plot(panels: Sequence[Mapping[str, Any]], path: str | Path) -> None:
+def draw_transfer(panels: Sequence[Mapping[str, Any]], path: str | Path) -> None:
     """Draws a heat map for each panel into a PNG file, all over the same rates, with the values written in. Cells that
     diverged have a cross, those that were not tried are blank.
 
@@ -22,10 +22,11 @@ def plot(panels: Sequence[Mapping[str, Any]], path: str | Path) -> None:
     **Example:**
 
     ```python
-    from mupc.plots.transfer import plot
+    from mupc.plots.transfer import draw_transfer
 
     cells = [{"weight_lr": a, "activity_lr": b, "loss": a / b} for a in (0.1, 0.2) for b in (0.3, 0.6)]
-    plot([{"title": "8 hidden layers of 32", "cells": cells, "marks": [("lowest", (0.1, 0.6))]}], "transfer.png")
+    panel = {"title": "8 hidden layers of 32", "cells": cells, "marks": [("lowest", (0.1, 0.6))]}
+    draw_transfer([panel], "transfer.png")
     ```
     """
     import numpy as np

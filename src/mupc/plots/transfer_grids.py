@@ -12,7 +12,7 @@ from . import style
 Record = dict[str, Any]
 
 
-def draw(record: Record, path: Path, ladders: Mapping[str, Sequence[tuple[int, int]]]) -> None:
+def draw_transfer_grids(record: Record, path: Path, ladders: Mapping[str, Sequence[tuple[int, int]]]) -> None:
     """A row for each ladder of networks, smallest first; its optimum is marked in all of them."""
     import numpy as np
 
