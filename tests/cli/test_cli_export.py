@@ -14,7 +14,7 @@ import mupc as library
 from mupc import data
 from mupc.cli.config import TrainConfig, as_dict
 from mupc.cli.export_job import KEY, find
-from mupc.data._catalogue import CATALOGUE
+from mupc.data import NAMED_DATASETS
 
 
 def make(in_size=64, out_size=10, dtype="float32"):
@@ -176,5 +176,5 @@ def test_damaged_notes(mupc, run_folder, tmp_path, change, said):
 
 
 def test_named_classes_are_as_many_as_there_are():
-    for entry in CATALOGUE.values():
+    for entry in NAMED_DATASETS.values():
         assert len(set(entry.class_names)) == entry.classes

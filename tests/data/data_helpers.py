@@ -11,8 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from mupc.data import DataError
-from mupc.data._catalogue import Entry
+from mupc.data import DataError, NamedDataset
 
 IDX_NAMES = (
     "train-images-idx3-ubyte",
@@ -63,7 +62,7 @@ def write_files(folder: Path, files: dict[str, bytes]) -> None:
         (folder / name).write_bytes(data)
 
 
-def publish(entry: Entry, contents: dict[str, bytes]) -> Entry:
+def publish(entry: NamedDataset, contents: dict[str, bytes]) -> NamedDataset:
     """The entry as if these contents were the published ones."""
 
     def sized(file):

@@ -24,7 +24,7 @@ from data_helpers import (
 )
 
 from mupc import data
-from mupc.data._catalogue import CATALOGUE
+from mupc.data import NAMED_DATASETS
 
 MNIST = {name: idx_bytes(array) for name, array in small_mnist().items()}
 
@@ -51,11 +51,11 @@ def serve(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[str]]:
 
     def start(name: str, contents: dict[str, bytes], bodies: dict[str, bytes], status: int = 200) -> list[str]:
         asked: list[str] = []
-        entry = publish(CATALOGUE[name], contents)
+        entry = publish(NAMED_DATASETS[name], contents)
         downloads = tuple(
             dataclasses.replace(d, sha256=hashlib.sha256(bodies[d.name]).hexdigest()) for d in entry.downloads
         )
-        monkeypatch.setitem(CATALOGUE, name, dataclasses.replace(entry, downloads=downloads))
+        monkeypatch.setitem(NAMED_DATASETS, name, dataclasses.replace(entry, downloads=downloads))
         served = {d.url: bodies[d.name] for d in downloads}
 
         def get(url: str, **kwargs: object) -> Response:

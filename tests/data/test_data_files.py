@@ -20,8 +20,7 @@ from data_helpers import (
 )
 
 from mupc import data
-from mupc.data import _locate
-from mupc.data._catalogue import CATALOGUE
+from mupc.data import NAMED_DATASETS, _locate
 
 REPLACE = "delete the file and run `mupc data fetch mnist`"
 IMAGES, LABELS = IDX_NAMES[:2]
@@ -36,7 +35,7 @@ def official(monkeypatch: pytest.MonkeyPatch) -> dict[str, np.ndarray]:
     """A small data set that counts as the published MNIST."""
     arrays = small_mnist()
     contents = {name: idx_bytes(array) for name, array in arrays.items()}
-    monkeypatch.setitem(CATALOGUE, "mnist", publish(CATALOGUE["mnist"], contents))
+    monkeypatch.setitem(NAMED_DATASETS, "mnist", publish(NAMED_DATASETS["mnist"], contents))
     return arrays
 
 

@@ -11,8 +11,7 @@ import numpy as np
 from rich.console import Console
 
 from .. import __version__, data
-from ..data import Normalisation
-from ..data._catalogue import CATALOGUE
+from ..data import NAMED_DATASETS, Normalisation
 from ..inference import LOSSES
 from ..network import Network, write
 from ..network import notes as read_notes
@@ -84,8 +83,8 @@ def find(run: str) -> tuple[Network, Notes]:
 
 def _of_run(run: str, config: TrainConfig) -> Notes:
     """A named data set is known without its files; one of the user's own has to be there."""
-    if config.data in CATALOGUE:
-        entry = CATALOGUE[config.data]
+    if config.data in NAMED_DATASETS:
+        entry = NAMED_DATASETS[config.data]
         return Notes(entry.name, entry.normalisation, entry.image_shape, entry.classes, entry.class_names, config.loss)
     try:
         found = data.load(config.data, data_dir=config.data_dir, download=False)

@@ -13,9 +13,7 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from ..data import Normalisation
-from ..data._images import find_images
-from ..data._npz import read_samples
+from ..data import Normalisation, find_images, read_samples
 from ..inference import Energy
 from ..io import checks, write_whole
 from ..network import Network, forward

@@ -9,20 +9,28 @@ Importing this package imports numpy and nothing heavier.
 """
 
 from ..io import cache_folder
+from ._catalogue import NAMED_DATASETS, NamedDataset
 from ._dataset import DataError, Dataset, Normalisation, Split
 from ._fetch import fetch
+from ._images import ImageFolder, find_images
 from ._load import Available, FileCheck, available, check, load
+from ._npz import read_samples
 
 __all__ = [
+    "NAMED_DATASETS",
     "Available",
     "DataError",
     "Dataset",
     "FileCheck",
+    "ImageFolder",
+    "NamedDataset",
     "Normalisation",
     "Split",
     "available",
     "cache_folder",
     "check",
     "fetch",
+    "find_images",
     "load",
+    "read_samples",
 ]

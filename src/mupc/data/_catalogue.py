@@ -41,7 +41,7 @@ class Download:
 
 
 @dataclass(frozen=True)
-class Entry:
+class NamedDataset:
     """A row of the catalogue. A data set without downloads comes with a library and needs no files."""
 
     name: str
@@ -144,11 +144,11 @@ _CIFAR_DOWNLOAD = Download(
 _PIXELS = 1 / 255  # uint8 pixels to [0, 1]
 CENTRED = Normalisation(scale=_PIXELS, mean=0.5, std=0.5)  # uint8 pixels to [-1, 1]
 
-CATALOGUE: dict[str, Entry] = {
+NAMED_DATASETS: dict[str, NamedDataset] = {
     entry.name: entry
     for entry in (
         # Pixels are 0 to 16; mean and std are those of the training split, like MNIST's.
-        Entry(
+        NamedDataset(
             "digits",
             (8, 8),
             train=1_442,
@@ -156,7 +156,7 @@ CATALOGUE: dict[str, Entry] = {
             classes=10,
             normalisation=Normalisation(scale=1 / 16, mean=0.3051, std=0.3762),
         ),
-        Entry(
+        NamedDataset(
             "mnist",
             (28, 28),
             train=60_000,
@@ -166,7 +166,7 @@ CATALOGUE: dict[str, Entry] = {
             folder="mnist",
             downloads=_MNIST_DOWNLOADS,
         ),
-        Entry(
+        NamedDataset(
             "fashion-mnist",
             (28, 28),
             train=60_000,
@@ -188,7 +188,7 @@ CATALOGUE: dict[str, Entry] = {
             folder="fashion-mnist",
             downloads=_FASHION_DOWNLOADS,
         ),
-        Entry(
+        NamedDataset(
             "cifar10",
             (3, 32, 32),
             train=50_000,
@@ -215,11 +215,11 @@ CATALOGUE: dict[str, Entry] = {
 }
 
 
-def find_entry(name: str) -> Entry:
+def find_entry(name: str) -> NamedDataset:
     """The row called `name`, or an error that suggests the nearest one."""
-    if name in CATALOGUE:
-        return CATALOGUE[name]
-    near = difflib.get_close_matches(name.lower(), CATALOGUE, n=1, cutoff=0.5)
+    if name in NAMED_DATASETS:
+        return NAMED_DATASETS[name]
+    near = difflib.get_close_matches(name.lower(), NAMED_DATASETS, n=1, cutoff=0.5)
     hint = f"did you mean {near[0]!r}? " if near else ""
-    names = ", ".join(CATALOGUE)
+    names = ", ".join(NAMED_DATASETS)
     raise DataError(f"unknown data set {name!r}: {hint}choose one of {names}, or give a path ending in .npz")

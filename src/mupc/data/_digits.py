@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from ._catalogue import Entry
+from ._catalogue import NamedDataset
 from ._dataset import DataError, Dataset, Split
 
 _TEST_EVERY = 5
 
 
-def load_digits(entry: Entry) -> Dataset:
+def load_digits(entry: NamedDataset) -> Dataset:
     """The digits with a fixed split: of each class, in the order of the file, every fifth is a test image.
 
     The split is stratified, needs no random numbers, and so is the same on every machine and version.

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..io import cache_folder
-from ._catalogue import Download, Entry, File, find_entry
+from ._catalogue import Download, File, NamedDataset, find_entry
 from ._dataset import DataError
 from ._formats import Damaged, read
 from ._locate import PathLike, find_file, searched, wanted
@@ -108,7 +108,7 @@ def unpack(archive: Path, folder: Path, files: Sequence[File]) -> None:
             os.replace(source, target)
 
 
-def _retrieve(entry: Entry, download: Download, folder: Path, bars: Progress) -> Path:
+def _retrieve(entry: NamedDataset, download: Download, folder: Path, bars: Progress) -> Path:
     import pooch
     import requests
 

@@ -6,7 +6,7 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
-from ._catalogue import CATALOGUE, Entry, File, find_entry
+from ._catalogue import NAMED_DATASETS, File, NamedDataset, find_entry
 from ._dataset import DataError, Dataset
 from ._digits import load_digits
 from ._fetch import fetch
@@ -81,7 +81,7 @@ def available(data_dir: PathLike | None = None) -> list[Available]:
     >>> [record.name for record in data.available()]
     ['digits', 'mnist', 'fashion-mnist', 'cifar10']
     """
-    return [_describe(entry, data_dir) for entry in CATALOGUE.values()]
+    return [_describe(entry, data_dir) for entry in NAMED_DATASETS.values()]
 
 
 def check(name: PathLike, data_dir: PathLike | None = None) -> list[FileCheck]:
@@ -109,7 +109,7 @@ def check(name: PathLike, data_dir: PathLike | None = None) -> list[FileCheck]:
     ]
 
 
-def _describe(entry: Entry, data_dir: PathLike | None) -> Available:
+def _describe(entry: NamedDataset, data_dir: PathLike | None) -> Available:
     where: str | None = "scikit-learn"
     if entry.downloads:
         complete = (holding for holding in survey(entry, data_dir) if all(holding.files))
@@ -117,7 +117,7 @@ def _describe(entry: Entry, data_dir: PathLike | None) -> Available:
     return Available(entry.name, entry.image_shape, entry.train, entry.test, entry.classes, where)
 
 
-def _obtain(entry: Entry, data_dir: PathLike | None, download: bool) -> Location:
+def _obtain(entry: NamedDataset, data_dir: PathLike | None, download: bool) -> Location:
     """The files of a data set, downloaded if need be and allowed."""
     location = locate(entry, data_dir)
     if location is None and download and data_dir is None:
@@ -132,7 +132,7 @@ def _obtain(entry: Entry, data_dir: PathLike | None, download: bool) -> Location
     )
 
 
-def _read_dataset(entry: Entry, location: Location, verify: bool) -> Dataset:
+def _read_dataset(entry: NamedDataset, location: Location, verify: bool) -> Dataset:
     official = True
     contents: list[Contents] = []
     try:
@@ -159,7 +159,7 @@ def _read_dataset(entry: Entry, location: Location, verify: bool) -> Dataset:
     )
 
 
-def _check_file(entry: Entry, file: File, path: Path) -> FileCheck:
+def _check_file(entry: NamedDataset, file: File, path: Path) -> FileCheck:
     try:
         content = read(path, file.size)
     except Damaged as error:
@@ -170,11 +170,11 @@ def _check_file(entry: Entry, file: File, path: Path) -> FileCheck:
     return FileCheck(path.name, True, "matches the published checksum")
 
 
-def _replace(entry: Entry) -> str:
+def _replace(entry: NamedDataset) -> str:
     return f"delete the file and run `mupc data fetch {entry.name}` (then leave --data-dir out)"
 
 
-def _mismatch(entry: Entry, file: File, content: Contents) -> str:
+def _mismatch(entry: NamedDataset, file: File, content: Contents) -> str:
     return (
         f"{content.path} does not match the published checksum of {entry.name} ({_checksums(file, content)}); "
         f"{_replace(entry)}, or pass --no-verify-data to use it as it is"

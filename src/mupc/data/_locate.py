@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ..io import cache_folder
-from ._catalogue import Entry, File
+from ._catalogue import File, NamedDataset
 from ._dataset import DataError
 
 PathLike = str | os.PathLike[str]
@@ -47,7 +47,7 @@ def find_file(folder: Path, file: File) -> Path | None:
     return next((folder / name for name in file.names if (folder / name).is_file()), None)
 
 
-def user_places(entry: Entry, data_dir: PathLike | None) -> list[Place]:
+def user_places(entry: NamedDataset, data_dir: PathLike | None) -> list[Place]:
     """The folders to search in `data_dir`, which must be there."""
     if data_dir is None:
         return []
@@ -61,20 +61,20 @@ def user_places(entry: Entry, data_dir: PathLike | None) -> list[Place]:
     return [Place(folder, str(Path(data_dir) / folder.relative_to(root))) for folder in folders]
 
 
-def shared_places(entry: Entry) -> list[Place]:
+def shared_places(entry: NamedDataset) -> list[Place]:
     """The folders to search after the user's: the system's and the cache."""
     system = SYSTEM_FOLDERS.get(entry.name)
     cache = Place(cache_folder() / entry.folder, "the cache folder")
     return [Place(*system), cache] if system else [cache]
 
 
-def survey(entry: Entry, data_dir: PathLike | None = None) -> list[Holding]:
+def survey(entry: NamedDataset, data_dir: PathLike | None = None) -> list[Holding]:
     """What each place holds, in the order they are searched."""
     places = user_places(entry, data_dir) + shared_places(entry)
     return [Holding(p, tuple(find_file(p.folder, file) for file in entry.files)) for p in places]
 
 
-def locate(entry: Entry, data_dir: PathLike | None = None) -> Location | None:
+def locate(entry: NamedDataset, data_dir: PathLike | None = None) -> Location | None:
     """The first place that holds every file; a user's folder that holds only some of them is an error."""
     own = user_places(entry, data_dir)
     for holding in survey(entry, data_dir):
@@ -89,11 +89,11 @@ def locate(entry: Entry, data_dir: PathLike | None = None) -> Location | None:
     return None
 
 
-def wanted(entry: Entry) -> str:
+def wanted(entry: NamedDataset) -> str:
     """The files a data set needs, for an error message."""
     return ", ".join(file.names[0] for file in entry.files)
 
 
-def searched(entry: Entry, data_dir: PathLike | None = None) -> str:
+def searched(entry: NamedDataset, data_dir: PathLike | None = None) -> str:
     """The folders a data set was looked for in, for an error message."""
     return ", ".join(str(place.folder) for place in user_places(entry, data_dir) + shared_places(entry))
