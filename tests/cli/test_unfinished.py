@@ -12,7 +12,7 @@ import faults
 import pytest
 
 from mupc.cli import FAILURE, USAGE_ERROR
-from mupc.experiments import Store, __main__, training
+from mupc.experiments import CellStore, __main__, training
 from mupc.experiments._store import key
 from mupc.training import _checkpoint_policy, _fit
 
@@ -132,7 +132,7 @@ def test_checkpoints_of_no_use_cost_nothing_but_time(run, whole, tmp_path, monke
 def test_cells_of_another_process_are_left_to_it(run, whole, tmp_path):
     figure = training.FIGURES[SLUG]
     cell = figure.cells(figure.config("quick"), {})[0]
-    with Store(tmp_path / "work").scratch([cell], anew=False):
+    with CellStore(tmp_path / "work").scratch([cell], anew=False):
         other = run("reproduce", tmp_path)
     assert other.code == FAILURE
     help = f"another process computes 1 cells in {tmp_path / 'work'}: repeat this once it has ended."
@@ -144,7 +144,7 @@ def test_cells_of_another_process_are_left_to_it(run, whole, tmp_path):
 
 
 def test_what_a_process_left_that_was_killed_after_saving_is_taken_away(tmp_path):
-    store, figure = Store(tmp_path), training.FIGURES[SLUG]
+    store, figure = CellStore(tmp_path), training.FIGURES[SLUG]
     first, second = figure.cells(figure.config("quick"), {})[:2]
     for cell in (first, second):
         with contextlib.suppress(KeyError), store.scratch([cell], anew=False) as folder:

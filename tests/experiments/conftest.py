@@ -10,12 +10,12 @@ from mupc import experiments
 
 
 @dataclasses.dataclass(frozen=True)
-class ToyConfig(experiments.Config):
+class ToyConfig(experiments.FigureConfig):
     sizes: tuple[int, ...] = (1, 2, 3, 4)
 
 
 @dataclasses.dataclass(frozen=True)
-class ToyCell(experiments.Cell):
+class ToyCell(experiments.FigureCell):
     family: ClassVar[str] = "toy"
     size: int
     stage: str

@@ -53,7 +53,7 @@ def test_a_cell_reports_the_energy_of_a_dense_solve():
         **shared,
     )
     with jax.enable_x64(False):  # as in a user's process: the cell sees to its precision itself
-        found = run_cell(cell, experiments.Context())
+        found = run_cell(cell, experiments.RunContext())
     assert found["steps"] == 1 and found["history"]["energy"][0] is None
 
     network = mupc.Network(
@@ -96,7 +96,7 @@ def numbers(cell, fall=0.5, first=10.0, energy_fall=0.5, accuracy=0.15, diverged
 
 
 def results(made=numbers, keep=lambda cell: True):
-    figure = experiments.find(SLUG).load()
+    figure = experiments.find_figure(SLUG).load()
     config = figure.config("paper")
     return figure, config, {cell: made(cell) for cell in figure.cells(config, {}) if keep(cell)}
 
@@ -151,7 +151,7 @@ def test_missing_cells_are_not_run():
 
 @pytest.mark.parametrize("preset", experiments.PRESETS)
 def test_presets_say_what_was_decided(preset):
-    figure = experiments.find(SLUG).load()
+    figure = experiments.find_figure(SLUG).load()
     config = figure.config(preset)
     assert figure.title == experiments.CATALOGUE[SLUG].title and config.protocol
     cells = figure.cells(config, {})
@@ -163,7 +163,7 @@ def test_presets_say_what_was_decided(preset):
 def test_the_figure_is_drawn_from_what_there_is(keep, tmp_path):
     figure, config, finished = results()
     kept = dict(list(finished.items())[:keep])
-    record = strict(experiments.record(figure, "quick", config, experiments.Progress(kept, list(finished), {})))
+    record = strict(experiments.record(figure, "quick", config, experiments.FigureProgress(kept, list(finished), {})))
     path = tmp_path / "figure.png"
     figure.plot(record, path)
     assert path.read_bytes().startswith(b"\x89PNG") and path.stat().st_size < 300_000

@@ -71,13 +71,13 @@ def numbers(cell, diverged):
 @pytest.mark.parametrize("slug", SLUGS)
 @pytest.mark.parametrize("keep", [1, 10**6])
 def test_figures_are_drawn_from_what_there_is(slug, keep, tmp_path):
-    figure = experiments.find(slug).load()
+    figure = experiments.find_figure(slug).load()
     config = figure.config("paper")
     finished = {}
     for _ in range(3):  # stage after stage
         cells = figure.cells(config, finished)[:keep]
         finished |= {cell: numbers(cell, diverged=getattr(cell, "method", "") == "sp") for cell in cells}
-    progress = experiments.Progress(finished, figure.cells(config, finished), {})
+    progress = experiments.FigureProgress(finished, figure.cells(config, finished), {})
     record = strict(experiments.record(figure, "paper", config, progress))
     path = tmp_path / "figure.png"
     figure.plot(record, path)

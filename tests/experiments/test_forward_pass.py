@@ -47,7 +47,7 @@ def table(**changed):
 
 
 def verdicts(rows):
-    figure = experiments.find("fwd-pass-stability").load()
+    figure = experiments.find_figure("fwd-pass-stability").load()
     claims = figure.claims(figure.config("paper"), rows)
     return {pair: claim.verdict for pair, claim in zip(ORDER, claims, strict=True)}
 
@@ -94,7 +94,7 @@ def test_numbers_that_overflowed_are_not_stable():
 @pytest.mark.parametrize("activation", ["linear", "tanh", "relu"])
 def test_sizes_are_means_over_the_forward_pass(kind, activation):
     cell = ForwardCell(kind, activation, layers=5, width=8, batch=4, seed=0, precision="float32")
-    found = run_cell(cell, experiments.Context())["sizes"]
+    found = run_cell(cell, experiments.RunContext())["sizes"]
     network_key, input_key = jr.split(jr.key(0))
     row = KINDS[kind]
     network = mupc.Network(

@@ -72,7 +72,7 @@ def quadratic(ws, x, y):
 @pytest.mark.parametrize("start", ["forward", "random"])
 def test_chains_follow_gradient_descent_towards_the_dense_solution(start):
     cell = ChainCell("sp", start, 1.0, DEPTH, seeds=2, beyond=8, precision="float64")
-    found = run_chain(cell, experiments.Context())
+    found = run_chain(cell, experiments.RunContext())
     assert found["steps"] == [0, 1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48]
     curves = []
     for seed in range(2):
@@ -101,7 +101,7 @@ def test_chains_follow_gradient_descent_towards_the_dense_solution(start):
 @pytest.mark.parametrize(("method", "activation"), [("mupc", "linear"), ("sp", "relu")])
 def test_wide_networks_follow_gradient_descent(method, activation):
     cell = WideCell(method, activation, "digits", 5, 4, (1.0, 10.0), 1, 2, True, "float64")
-    found = run_wide(cell, experiments.Context())
+    found = run_wide(cell, experiments.RunContext())
     init = {"sp": "kaiming-uniform", "mupc": None}[method]
     network = mupc.Network(64, 10, 5, 4, activation=activation, parameterisation=method, init=init, key=jr.key(1))
     digits = data.load("digits")
@@ -159,7 +159,7 @@ def numbers(cell, far=0.9, near=1.0, moved=1.0):
 
 
 def results(slug, keep=lambda cell: True, made=numbers):
-    figure = experiments.find(slug).load()
+    figure = experiments.find_figure(slug).load()
     config = figure.config("paper")
     finished = {cell: made(cell) for cell in figure.cells(config, {}) if keep(cell)}
     return figure, config, finished
@@ -220,7 +220,7 @@ def test_figures_are_drawn_from_what_there_is(slug, keep, tmp_path):
     figure, config, finished = results(slug)
     assert figure.title == experiments.CATALOGUE[slug].title
     kept = dict(list(finished.items())[:keep])
-    record = strict(experiments.record(figure, "quick", config, experiments.Progress(kept, list(finished), {})))
+    record = strict(experiments.record(figure, "quick", config, experiments.FigureProgress(kept, list(finished), {})))
     path = tmp_path / "figure.png"
     figure.plot(record, path)
     assert path.read_bytes().startswith(b"\x89PNG") and path.stat().st_size < 300_000
@@ -228,7 +228,7 @@ def test_figures_are_drawn_from_what_there_is(slug, keep, tmp_path):
 
 @pytest.mark.parametrize("slug", CHAINS + WIDE)
 def test_presets_say_what_was_decided(slug):
-    figure = experiments.find(slug).load()
+    figure = experiments.find_figure(slug).load()
     for preset in experiments.PRESETS:
         config = figure.config(preset)
         assert config.precision == "float64" and config.protocol

@@ -13,7 +13,7 @@ HOLDS, FAILS, NOT_RUN = experiments.HOLDS, experiments.FAILS, experiments.NOT_RU
 
 def judge(slug, initial, final=lambda cell: 100.0, keep=lambda row: True):
     """Verdicts of the paper preset, with ratios as functions of the cell."""
-    figure = experiments.find(slug).load()
+    figure = experiments.find_figure(slug).load()
     config = figure.config("paper")
     rows = []
     for cell in figure.cells(config, {}):
@@ -48,7 +48,7 @@ def test_both():
 
 
 def test_what_is_checked_counts_seeds():
-    figure = experiments.find("example-loss-energy-ratios").load()
+    figure = experiments.find_figure("example-loss-energy-ratios").load()
     config = figure.config("paper")
     cells = [cell for cell in figure.cells(config, {}) if isinstance(cell, RatioCell)]
     table = [{**vars(c), "ratio": 1.5 if c.method == "sp-exact" else 1.0 + c.seed / c.width} for c in cells]
@@ -73,4 +73,4 @@ def test_an_initial_cell_is_the_energy_at_the_exact_solution(method, init):
     x, y = digits.normalisation(digits.train.raw[:20]), digits.encode(digits.train.targets[:20])
     solution = mupc.infer(network, x, y, mupc.ExactLinear())
     loss = float(((y - network(x)) ** 2).sum(axis=1).mean()) / 2
-    assert run_cell(cell, experiments.Context())["ratio"] == pytest.approx(loss / float(solution.energy), rel=1e-9)
+    assert run_cell(cell, experiments.RunContext())["ratio"] == pytest.approx(loss / float(solution.energy), rel=1e-9)

@@ -24,7 +24,7 @@ def table(config, accuracy, keep=lambda cell: True):
 
 
 def test_the_reference_is_what_fig1_runs():
-    fig1 = experiments.find("fig1").load()
+    fig1 = experiments.find_figure("fig1").load()
     shared = set(fig1.cells(fig1.config("paper"), {})) & set(STUDY.cells(PAPER, {}))
     assert sorted((cell.depth, cell.seed) for cell in shared) == [
         (8, 0),
@@ -59,7 +59,7 @@ def test_what_is_not_run_is_not_reported():
     rows = table(PAPER, lambda c: 0.9, lambda c: c.precision == "bf16")
     verdicts = {claim.claim.split(": ")[1]: claim.verdict for claim in STUDY.claims(PAPER, rows)}
     assert verdicts.pop("precision") == experiments.NOT_RUN
-    assert set(verdicts.values()) == {experiments.HOLDS}
+    assert set(verdicts.values()) == {experiments.REPORTED}
     without = table(PAPER, lambda c: 0.9, lambda c: c.eta != 0.1 or c.beta != 0.5)
     assert not outcomes(PAPER, without)  # no reference, no difference
 
@@ -70,7 +70,7 @@ def test_a_tolerance_is_followed_and_obeyed():
         precision="float64", data="digits", width=8, depths=(4,), seeds=(1,), beta=16.0, epochs=0.3, evaluate_every=3,
         variants=(Variant("tolerance", "early", "mupc-tol-0.9"),),
     )  # fmt: skip
-    early = protocol_choices.run_cell(STUDY.cells(config, {})[-1], experiments.Context())
+    early = protocol_choices.run_cell(STUDY.cells(config, {})[-1], experiments.RunContext())
     steps, left = (early["history"][name] for name in ("inference_steps", "gradient_left"))
     assert len(steps) == len(early["history"]["step"]) and all(value <= 0.9 for value in left)
 

@@ -22,9 +22,9 @@ SLUGS = (
 @pytest.mark.slow
 @pytest.mark.parametrize("slug", SLUGS)
 def test_the_effect_is_there(slug, tmp_path):
-    figure = experiments.find(slug).load()
+    figure = experiments.find_figure(slug).load()
     config = figure.config("quick")
-    progress = experiments.execute(figure, config, experiments.Store(tmp_path / "work"), experiments.Context())
+    progress = experiments.execute(figure, config, experiments.CellStore(tmp_path / "work"), experiments.RunContext())
     assert progress.complete and not progress.failed
     record = experiments.record(figure, "quick", config, progress)
     assert {claim["claim"]: claim["verdict"] for claim in record["claims"]} == {

@@ -14,12 +14,12 @@ from mupc.experiments import _runner
 
 @pytest.fixture
 def store(tmp_path):
-    return experiments.Store(tmp_path / "work")
+    return experiments.CellStore(tmp_path / "work")
 
 
 def execute(toy, store, **options):
     figure = toy.figure
-    return experiments.execute(figure, figure.config("paper"), store, experiments.Context(), **options)
+    return experiments.execute(figure, figure.config("paper"), store, experiments.RunContext(), **options)
 
 
 def strict_loads(text):
@@ -86,13 +86,13 @@ def test_missing_data_ends_the_run(toy, store):
 def test_shards_cover_each_cell_once(toy, store, count):
     figure = toy.figure
     execute(toy, store)
-    known = experiments.execute(figure, figure.config("paper"), store, experiments.Context()).known
+    known = experiments.execute(figure, figure.config("paper"), store, experiments.RunContext()).known
     shards = [experiments.Shard(index, count) for index in range(1, count + 1)]
     assert [sum(cell in shard for shard in shards) for cell in known] == [1] * 8
 
 
 def test_shards_on_several_machines_merge_by_copying(toy, tmp_path):
-    stores = [experiments.Store(tmp_path / str(index)) for index in (1, 2)]
+    stores = [experiments.CellStore(tmp_path / str(index)) for index in (1, 2)]
     for _ in range(2):  # the second stage starts when the first is everywhere
         for index, store in enumerate(stores, 1):
             execute(toy, store, shard=experiments.Shard(index, 2))
@@ -178,7 +178,7 @@ def test_one_of_several_that_fails_costs_no_other(toy, store):
 def test_results_are_strict_and_have_what_is_promised(toy, store, tmp_path):
     figure = toy.figure
     config = figure.config("paper", "bf16")
-    progress = experiments.execute(figure, config, store, experiments.Context())
+    progress = experiments.execute(figure, config, store, experiments.RunContext())
     path = experiments.save(figure, experiments.record(figure, "paper", config, progress), tmp_path / "results")
     result = strict_loads(path.read_text())
     for key in ("slug", "preset", "config", "data", "claims", "device", "seconds", "precision", "versions"):
@@ -197,7 +197,7 @@ def test_what_was_checked_goes_with_a_claim_that_fails_at_the_paper_preset(toy, 
         toy.figure, claims=lambda config, table: judged, checked=lambda config, table, claim: f"why it {claim.claim}"
     )
     config = figure.config(preset)
-    result = experiments.record(figure, preset, config, experiments.Progress({}, toy.cells(config, {}), {}))
+    result = experiments.record(figure, preset, config, experiments.FigureProgress({}, toy.cells(config, {}), {}))
     assert [claim.get("checked") for claim in result["claims"]] == [None, "why it fails" if preset == "paper" else None]
 
 
@@ -206,7 +206,7 @@ def saved(toy, out, preset, finished):
     config = figure.config(preset)
     known = toy.cells(config, {})
     done = {cell: {"value": 1} for cell in known[:finished]}
-    progress = experiments.Progress(done, known, {})
+    progress = experiments.FigureProgress(done, known, {})
     return experiments.save(figure, experiments.record(figure, preset, config, progress), out).name
 
 

@@ -29,7 +29,7 @@ def test_every_figure_of_the_paper_has_a_slug():
 
 
 def test_the_first_six_have_aliases():
-    assert [experiments.find(f"fig{n}").slug for n in range(1, 7)] == SLUGS[:6]
+    assert [experiments.find_figure(f"fig{n}").slug for n in range(1, 7)] == SLUGS[:6]
 
 
 def test_every_figure_is_built():
@@ -39,9 +39,9 @@ def test_every_figure_is_built():
 @pytest.mark.parametrize("slug", [*SLUGS, *experiments.BEYOND])
 @pytest.mark.parametrize("preset", experiments.PRESETS)
 def test_built_figures_have_both_presets_and_cells(slug, preset):
-    figure = experiments.find(slug).load()
+    figure = experiments.find_figure(slug).load()
     assert figure.slug == slug
-    assert figure.title == experiments.find(slug).title
+    assert figure.title == experiments.find_figure(slug).title
     config = figure.config(preset)
     assert hash(config) == hash(figure.config(preset))
     cells = figure.cells(config, {})
@@ -51,9 +51,9 @@ def test_built_figures_have_both_presets_and_cells(slug, preset):
 
 def test_unknown_and_unbuilt_figures_say_what_to_do():
     with pytest.raises(experiments.UnknownFigureError, match="Did you mean 'toy-ill-cond'"):
-        experiments.find("toy-il-cond")
+        experiments.find_figure("toy-il-cond")
     with pytest.raises(experiments.UnknownFigureError, match="not built yet"):
-        experiments.Entry("fig99", "A figure to come").load()
+        experiments.CatalogueEntry("fig99", "A figure to come").load()
 
 
 @pytest.mark.slow

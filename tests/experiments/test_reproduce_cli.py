@@ -42,7 +42,7 @@ def tiny(monkeypatch):
 @pytest.fixture
 def catalogue_of_toy(monkeypatch, toy):
     """`toy-ill-cond` is the toy figure, and the only one that is built."""
-    monkeypatch.setattr(_catalogue.Entry, "load", lambda entry: toy.figure)
+    monkeypatch.setattr(_catalogue.CatalogueEntry, "load", lambda entry: toy.figure)
     return toy
 
 
@@ -77,9 +77,9 @@ def test_a_figure_end_to_end(tiny, folders, tmp_path, capsys):
 
 def test_runs_repeat(tiny, tmp_path, folders):
     cell = tiny.cells(TINY, {})[0]
-    first, second = (tiny.run_cell(cell, experiments.Context()) for _ in range(2))
+    first, second = (tiny.run_cell(cell, experiments.RunContext()) for _ in range(2))
     assert first["history"] == second["history"]
-    other = tiny.run_cell(dataclasses.replace(cell, seed=1), experiments.Context())
+    other = tiny.run_cell(dataclasses.replace(cell, seed=1), experiments.RunContext())
     assert other["history"] != first["history"]
 
 
@@ -112,7 +112,7 @@ def test_missing_data_is_said_in_one_line_and_others_still_run(toy, folders, tmp
     monkeypatch.setenv("MUPC_CACHE", str(tmp_path / "nowhere"))
     monkeypatch.setattr("mupc.data._locate.SYSTEM_FOLDERS", {})
     slugs = ["wider-is-better-mnist", "fwd-pass-stability"]
-    monkeypatch.setattr("mupc.cli.reproduce.experiments.CATALOGUE", {s: experiments.find(s) for s in slugs})
+    monkeypatch.setattr("mupc.cli.reproduce.experiments.CATALOGUE", {s: experiments.find_figure(s) for s in slugs})
     monkeypatch.setattr("mupc.experiments.forward_pass.FIGURES", {"fwd-pass-stability": toy.figure})
     assert reproduce.run(["all", "--preset", "paper", *folders]) == 2
     error = capsys.readouterr().err

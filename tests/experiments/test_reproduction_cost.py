@@ -13,7 +13,7 @@ ROOT = Path(__file__).parents[2]
 
 
 def cell(slug, **wanted):
-    cells = cost.every_cell(experiments.find(slug).load())
+    cells = cost.every_cell(experiments.find_figure(slug).load())
     return next(c for c in cells if all(getattr(c, name) == value for name, value in wanted.items()))
 
 
@@ -46,12 +46,12 @@ def test_runs_that_are_sure_to_diverge_are_counted_to_the_first_look():
 
 
 def test_figures_that_train_nothing_have_no_prediction():
-    assert cost.predicted(cost.every_cell(experiments.find("fig2").load())) is None
+    assert cost.predicted(cost.every_cell(experiments.find_figure("fig2").load())) is None
 
 
 def test_tuned_runs_are_counted():
     """40 tuning runs fewer or more would show: three methods, five depths, three seeds; 9 rates of BP, 10 × 5 of SP."""
-    assert len(cost.every_cell(experiments.find("fig1").load())) == 45 + 9 + 50
+    assert len(cost.every_cell(experiments.find_figure("fig1").load())) == 45 + 9 + 50
 
 
 def test_runs_that_figures_share_are_counted_once_in_the_sum_of_what_was_measured():

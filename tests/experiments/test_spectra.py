@@ -14,7 +14,7 @@ EVEN = np.linspace(0, 1, LEVELS)
 
 def judge(slug, spectrum, keep=lambda cell: True):
     """Verdicts of the paper preset, with quantiles as a function of the cell."""
-    figure = experiments.find(slug).load()
+    figure = experiments.find_figure(slug).load()
     config = figure.config("paper")
     cells = [cell for cell in figure.cells(config, {}) if keep(cell)]
     made = [(cell, spectrum(cell)) for cell in cells]
@@ -60,7 +60,7 @@ def test_distance():
 @pytest.mark.parametrize("part", "doh")
 @pytest.mark.parametrize("place, normalisation, parameterisation", [(0, "weights", "sp"), (1, "multipliers", "ntp")])
 def test_cells_are_dense_eigenvalues(part, place, normalisation, parameterisation):
-    found = run_cell(SpectrumCell(part, normalisation, 4, 3, 5), experiments.Context())
+    found = run_cell(SpectrumCell(part, normalisation, 4, 3, 5), experiments.RunContext())
     key = jr.fold_in(jr.key(5), place)
     network = mupc.Network(4, 4, 4, 3, activation="linear", parameterisation=parameterisation, skip=0, key=key)
     weights = [*np.asarray(network.hidden.weight), np.asarray(network.readout.weight)]

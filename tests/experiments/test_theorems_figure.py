@@ -9,7 +9,7 @@ from mupc import experiments
 from mupc.experiments.theorems import ConvexityCell, FreeCell, LimitCell, run_cell
 
 HOLDS, FAILS, NOT_RUN = experiments.HOLDS, experiments.FAILS, experiments.NOT_RUN
-CONTEXT = experiments.Context()
+CONTEXT = experiments.RunContext()
 
 
 def numbers(cell):
@@ -22,7 +22,7 @@ def numbers(cell):
 
 
 def verdicts(**changes):
-    figure = experiments.find("theorems").load()
+    figure = experiments.find_figure("theorems").load()
     config = figure.config("paper")
     table = [{**dataclasses.asdict(cell), **numbers(cell)} for cell in figure.cells(config, {})]
     for name, change in changes.items():
@@ -50,7 +50,7 @@ def test_cells():
 
 
 def test_the_toy_by_hand():
-    figure = experiments.find("toy-ill-cond").load()
+    figure = experiments.find_figure("toy-ill-cond").load()
     config = figure.config("paper")
     (cell,) = figure.cells(config, {})
     found = figure.run_cell(cell, CONTEXT)

@@ -32,7 +32,7 @@ def rows(method, accuracies, seeds=3, **options):
 
 
 def verdicts(slug, table, preset="paper"):
-    figure = experiments.find(slug).load()
+    figure = experiments.find_figure(slug).load()
     return [claim.verdict for claim in figure.claims(figure.config(preset), table)]
 
 
@@ -189,7 +189,7 @@ def test_runs_follow_the_tuning_they_depend_on():
 
 
 def test_methods_come_in_the_order_of_the_config():
-    figure = experiments.find("fig1").load()
+    figure = experiments.find_figure("fig1").load()
     methods = [cell.method for cell in figure.cells(figure.config("paper"), {})]
     assert methods == sorted(methods, key=("mupc", "bp", "sp").index)
 
@@ -208,7 +208,7 @@ def test_tuning_prefers_accuracy_then_loss_and_diverged_runs_last():
 
 
 def test_sp_is_tuned_at_every_depth_and_bp_at_eight():
-    figure = experiments.find("fig1").load()
+    figure = experiments.find_figure("fig1").load()
     tuning = [cell for cell in figure.cells(figure.config("paper"), {}) if cell.validation]
     assert {cell.depth for cell in tuning if cell.method == "bp"} == {8}
     assert {cell.depth for cell in tuning if cell.method == "sp"} == set(DEPTHS)

@@ -10,7 +10,7 @@ import mupc
 from mupc import experiments
 from mupc.experiments import _training
 from mupc.experiments._runner import execute
-from mupc.experiments._store import Store
+from mupc.experiments._store import CellStore
 from mupc.experiments._training import Rates
 from mupc.experiments._training_conditioning import (
     ConditionedCell,
@@ -29,7 +29,7 @@ MUPC = ["mupc-train-cond-nums-mnist", "mupc-train-cond-nums-fashion"]
 
 
 def paper_cells(slug):
-    cells = every_cell(experiments.find(slug).load())
+    cells = every_cell(experiments.find_figure(slug).load())
     return [c for c in cells if c.validation], [c for c in cells if not c.validation]
 
 
@@ -51,13 +51,13 @@ def test_standard_networks_are_those_of_the_paper(slug):
 
 
 def test_twins_share_the_runs_of_fig3():
-    fig3 = set(every_cell(experiments.find("fig3").load()))
+    fig3 = set(every_cell(experiments.find_figure("fig3").load()))
     for kind in ("adam", "skips"):
-        assert fig3 < set(every_cell(experiments.find(f"sp-train-cond-nums-{kind}-mnist").load()))
+        assert fig3 < set(every_cell(experiments.find_figure(f"sp-train-cond-nums-{kind}-mnist").load()))
 
 
 def test_one_precision_holds_for_all_runs_of_a_figure():
-    figure = experiments.find("orthog-init-mnist").load()
+    figure = experiments.find_figure("orthog-init-mnist").load()
     for precision in (None, "float32"):
         config = figure.config("paper", precision)
         assert {cell.precision for cell in figure.cells(config, {})} == {precision or "bf16"}
@@ -101,7 +101,7 @@ def rows(method, by_depth, **options):
 
 def verdicts(slug, table, activation="relu"):
     """Those of one activation."""
-    figure = experiments.find(slug).load()
+    figure = experiments.find_figure(slug).load()
     config = dataclasses.replace(figure.config("paper"), activations=(activation,))
     return [claim.verdict for claim in figure.claims(config, table)]
 
@@ -163,7 +163,7 @@ def test_orthogonal_is_compared_at_its_best(best, expected):
         if run["method"] == "orthogonal":
             run["history"]["test_accuracy"] = [0.1, best, 0.5]
     measured = rows("orthogonal", dict.fromkeys(DEPTHS, (30.0, 20.0, 0.9)))
-    figure = experiments.find("orthog-init-mnist").load()
+    figure = experiments.find_figure("orthog-init-mnist").load()
     found = {c.claim: c for c in figure.claims(figure.config("paper"), large + measured)}
     assert found["orthogonal weights fall behind at H=128, relu"].verdict == expected
     assert found["orthogonal weights fall behind at H=128, tanh"].verdict == NOT_RUN
@@ -175,14 +175,14 @@ def toy_figure():
         precision="float64", data="digits", widths=(6,), depths=(3,), activations=("tanh",), seeds=1, epochs=0.5,
         evaluate_every=11, tune_epochs=0.2, rates=(Rates("orthogonal", (0.01, 0.02), (8.0,)),),
     )  # fmt: skip
-    return dataclasses.replace(experiments.find("mupc-train-cond-nums-mnist").load(), presets={"quick": config})
+    return dataclasses.replace(experiments.find_figure("mupc-train-cond-nums-mnist").load(), presets={"quick": config})
 
 
 @pytest.mark.slow
 def test_a_small_figure_from_end_to_end(tmp_path):
     figure = toy_figure()
     config = figure.config("quick")
-    progress = execute(figure, config, Store(tmp_path / "work"), experiments.Context())
+    progress = execute(figure, config, CellStore(tmp_path / "work"), experiments.RunContext())
     assert progress.complete and not progress.failed
     record = experiments.record(figure, "quick", config, progress)
     path = experiments.save(figure, record, tmp_path)
@@ -207,9 +207,9 @@ def test_a_group_of_tuning_runs_equals_single_ones():
     config = toy_figure().config("quick")
     group = [cell for cell in toy_figure().cells(config, {}) if cell.validation]
     assert len({cell.group for cell in group}) == 1
-    together = _training.run_group(group, experiments.Context())
+    together = _training.run_group(group, experiments.RunContext())
     for cell, found in zip(group, together, strict=True):
-        alone = _training.run_cell(cell, experiments.Context())
+        alone = _training.run_cell(cell, experiments.RunContext())
         assert found["validation_loss"] == pytest.approx(alone["validation_loss"], rel=1e-8)
         assert found["validation_accuracy"] == alone["validation_accuracy"]
     for change in ({"width": 512}, {"validation": 0.0}):
@@ -225,8 +225,8 @@ def test_measured_seeds_go_together(method):
     )
     pair = toy_figure().cells(config, {})
     assert [cell.seed for cell in pair] == [0, 1] and len({cell.group for cell in pair}) == 1
-    for cell, found in zip(pair, run_group(pair, experiments.Context()), strict=True):
-        alone = run_cell(cell, experiments.Context())
+    for cell, found in zip(pair, run_group(pair, experiments.RunContext()), strict=True):
+        alone = run_cell(cell, experiments.RunContext())
         for name in ("condition_number", "largest", "train_loss", "test_accuracy"):
             assert found["history"][name][1:] == pytest.approx(alone["history"][name][1:], rel=1e-7)
 

@@ -10,7 +10,7 @@ import pytest
 import mupc
 from mupc import experiments
 from mupc.experiments._runner import execute
-from mupc.experiments._store import Store
+from mupc.experiments._store import CellStore
 from mupc.experiments.transfer_grids import GridConfig, cells, run_group
 
 HOLDS, FAILS, NOT_RUN = experiments.HOLDS, experiments.FAILS, experiments.NOT_RUN
@@ -18,7 +18,7 @@ HOLDS, FAILS, NOT_RUN = experiments.HOLDS, experiments.FAILS, experiments.NOT_RU
 
 def verdicts(loss, keep=lambda cell: True):
     """Verdicts of the paper preset with the loss as a function of the cell; infinite where it diverges."""
-    figure = experiments.find("fig5").load()
+    figure = experiments.find_figure("fig5").load()
     config = figure.config("paper")
     table = []
     for cell in filter(keep, figure.cells(config, {})):
@@ -52,7 +52,7 @@ def test_missing_networks_are_not_judged():
 
 
 def test_what_is_checked_when_rates_do_not_transfer():
-    figure = experiments.find("fig5").load()
+    figure = experiments.find_figure("fig5").load()
     config = figure.config("paper")
     table = [
         {
@@ -74,7 +74,7 @@ def test_what_is_checked_when_rates_do_not_transfer():
 
 
 def test_runs_that_will_diverge_go_together():
-    figure = experiments.find("fig5").load()
+    figure = experiments.find_figure("fig5").load()
     everything = figure.cells(figure.config("paper"), {})
     calm = [0.01, 0.05, 0.1, 0.5, 1, 5, 10, 50]
     wild = [100, 500, 1000]
@@ -92,7 +92,7 @@ def test_a_grid_is_one_group_and_equals_single_runs():
     )  # fmt: skip
     group = cells(config, {})
     assert len({cell.group for cell in group}) == 1
-    found = run_group(group, experiments.Context())
+    found = run_group(group, experiments.RunContext())
     digits = mupc.data.load("digits")
     network = mupc.Network(64, 10, 8, 3, activation="tanh", key=jr.key(0))
     for cell, row in zip(group, found, strict=True):
@@ -105,7 +105,7 @@ def test_a_grid_is_one_group_and_equals_single_runs():
 
 
 @dataclasses.dataclass(frozen=True)
-class Number(experiments.Cell):
+class Number(experiments.FigureCell):
     value: int
 
     @property
@@ -123,15 +123,15 @@ def test_the_runner_computes_groups_at_once(tmp_path):
         return [{"double": 2 * cell.value} for cell in group]
 
     figure = experiments.Figure(
-        "toy", "toy", "toy", {"quick": experiments.Config()},
+        "toy", "toy", "toy", {"quick": experiments.FigureConfig()},
         cells=lambda config, finished: [Number(value) for value in (1, 11, 2, 21, 12, 22)],
         run_cell=lambda cell, context: pytest.fail("one by one"),
         claims=lambda config, table: [], plot=lambda record, path: None, run_group=run_group,
     )  # fmt: skip
-    store = Store(tmp_path)
-    progress = execute(figure, experiments.Config(), store, experiments.Context())
+    store = CellStore(tmp_path)
+    progress = execute(figure, experiments.FigureConfig(), store, experiments.RunContext())
     assert calls == [[1, 2], [11, 12], [21, 22]]
     assert {cell.value: row["double"] for cell, row in progress.finished.items()} == {1: 2, 2: 4, 11: 22, 12: 24}
     assert {cell.value for cell in progress.failed} == {21, 22}
-    execute(figure, experiments.Config(), store, experiments.Context())
+    execute(figure, experiments.FigureConfig(), store, experiments.RunContext())
     assert calls[3:] == [[21, 22]], "what is finished is not computed again"

@@ -19,7 +19,7 @@ from .parse import call
 Flag = tyro.conf.FlagCreatePairsOff[bool]
 RESULTS = Path("results")
 USAGE_ERROR, FAILURE = 2, 1
-COLOURS = {experiments.HOLDS: "green", experiments.FAILS: "red", experiments.NOT_RUN: "yellow"}
+COLOURS = dict(zip(experiments.VERDICTS, ("green", "red", "yellow", "cyan"), strict=True))
 
 
 def run(argv: list[str]) -> int:
@@ -87,8 +87,8 @@ def reproduce(
     except ValueError as error:
         return _complain(str(error))
     limit = 0.0 if merge else seconds_limit
-    store, interruption = experiments.Store(work), Interruption("mupc reproduce")
-    context = experiments.Context(data_dir, stop=interruption)
+    store, interruption = experiments.CellStore(work), Interruption("mupc reproduce")
+    context = experiments.RunContext(data_dir, stop=interruption)
     code, results = 0, []
     for figure in figures:
         config = figure.config(preset, precision)
@@ -130,10 +130,10 @@ def reproduce(
     return code
 
 
-def _entries(slugs: tuple[str, ...]) -> list[experiments.Entry]:
+def _entries(slugs: tuple[str, ...]) -> list[experiments.CatalogueEntry]:
     if "all" in slugs:
         return [entry for entry in experiments.CATALOGUE.values() if entry.module]
-    return [*dict.fromkeys(experiments.find(slug) for slug in slugs)]
+    return [*dict.fromkeys(experiments.find_figure(slug) for slug in slugs)]
 
 
 def _list(out: Path, console: Console, json: bool) -> int:
@@ -192,7 +192,7 @@ class _Display:
         if self.bar:
             self.bar.stop()
 
-    def update(self, cell: experiments.Cell, result: dict[str, Any] | None, done: int, known: int) -> None:
+    def update(self, cell: experiments.FigureCell, result: dict[str, Any] | None, done: int, known: int) -> None:
         line = describe(cell, result, done, known)
         if self.bar and self.task is not None:
             self.bar.update(self.task, completed=done, total=known, description=f"{self.slug}: {cell.label}")

@@ -4,15 +4,28 @@ Importing this package imports neither JAX nor a plotting library; computing a c
 numpy only, so that `python -m mupc.experiments run SLUG` works on a bare machine with an accelerator.
 
 >>> from mupc import experiments
->>> experiments.find("fig1").slug
+>>> experiments.find_figure("fig1").slug
 'mupc-vs-pc-mnist-accs'
 """
 
-from ._catalogue import BEYOND, CATALOGUE, Entry, find
-from ._figure import FAILS, HOLDS, NOT_RUN, PRESETS, Cell, Claim, Config, Context, Figure, UnknownFigureError
-from ._results import Status, destination, record, save, status
-from ._runner import Progress, Shard, execute
-from ._store import Store
+from ._catalogue import BEYOND, CATALOGUE, CatalogueEntry, find_figure
+from ._figure import (
+    FAILS,
+    HOLDS,
+    NOT_RUN,
+    PRESETS,
+    REPORTED,
+    VERDICTS,
+    Claim,
+    Figure,
+    FigureCell,
+    FigureConfig,
+    RunContext,
+    UnknownFigureError,
+)
+from ._results import FigureStatus, destination, record, save, status
+from ._runner import FigureProgress, Shard, execute
+from ._store import CellStore
 
 __all__ = [
     "BEYOND",
@@ -21,20 +34,22 @@ __all__ = [
     "HOLDS",
     "NOT_RUN",
     "PRESETS",
-    "Cell",
+    "REPORTED",
+    "VERDICTS",
+    "CatalogueEntry",
+    "CellStore",
     "Claim",
-    "Config",
-    "Context",
-    "Entry",
     "Figure",
-    "Progress",
+    "FigureCell",
+    "FigureConfig",
+    "FigureProgress",
+    "FigureStatus",
+    "RunContext",
     "Shard",
-    "Status",
-    "Store",
     "UnknownFigureError",
     "destination",
     "execute",
-    "find",
+    "find_figure",
     "record",
     "save",
     "status",

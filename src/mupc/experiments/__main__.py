@@ -13,10 +13,10 @@ from pathlib import Path
 
 from ..data import DataError
 from ..io import Interruption, checks
-from ._catalogue import find
-from ._figure import PRESETS, Cell, Context, Row, UnknownFigureError
+from ._catalogue import find_figure
+from ._figure import PRESETS, FigureCell, Row, RunContext, UnknownFigureError
 from ._runner import Shard, execute, gather
-from ._store import Store
+from ._store import CellStore
 
 WORK = Path("runs/reproduce")
 
@@ -39,7 +39,7 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def describe(cell: Cell, result: Row | None, done: int, known: int) -> str:
+def describe(cell: FigureCell, result: Row | None, done: int, known: int) -> str:
     """The line for a cell that has ended."""
     if result is None:
         return f"[{done}/{known}] FAILED {cell.label}"
@@ -55,13 +55,13 @@ def main(argv: list[str] | None = None) -> int:
     options = _parser().parse_args(argv)
     try:
         shard = Shard.parse(options.shard)
-        figures = [find(slug).load() for slug in options.slugs]
+        figures = [find_figure(slug).load() for slug in options.slugs]
         configs = [figure.config(options.preset, options.precision) for figure in figures]
         checks.integer("--at-once", getattr(options, "at_once", 1), 1)
     except (UnknownFigureError, ValueError) as error:
         print(f"mupc.experiments: {error}", file=sys.stderr)
         return 2
-    store = Store(options.work)
+    store = CellStore(options.work)
     if options.command == "cells":
         for figure, config in zip(figures, configs, strict=True):
             progress = gather(figure, config, store)
@@ -71,14 +71,14 @@ def main(argv: list[str] | None = None) -> int:
     return _run(options, list(zip(figures, configs, strict=True)), store, shard)
 
 
-def _run(options: argparse.Namespace, jobs: list, store: Store, shard: Shard) -> int:
+def _run(options: argparse.Namespace, jobs: list, store: CellStore, shard: Shard) -> int:
     import time
 
     begin, code = time.monotonic(), 0
     interruption = Interruption("mupc.experiments")
-    context = Context(options.data_dir, stop=interruption)
+    context = RunContext(options.data_dir, stop=interruption)
 
-    def report(cell: Cell, result: Row | None, done: int, known: int) -> None:
+    def report(cell: FigureCell, result: Row | None, done: int, known: int) -> None:
         print(describe(cell, result, done, known), flush=True)
 
     for figure, config in jobs:

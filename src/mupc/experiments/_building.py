@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from typing import TYPE_CHECKING
 
-from ._methods import Method
+from ._methods import FigureMethod
 
 if TYPE_CHECKING:
     from ..data import Dataset
@@ -16,7 +16,7 @@ PAPER_BATCH = 64
 """The paper's β acts on the mean over 64 samples, a solver's `lr` on one sample: lr = β / 64."""
 
 
-def solver(method: Method, beta: float, depth: int) -> AbstractSolver | None:
+def solver(method: FigureMethod, beta: float, depth: int) -> AbstractSolver | None:
     """The inference of a run; None with backpropagation."""
     from ..inference import ErrorSpace, ExactLinear, GradientDescent, Optax
 
@@ -32,7 +32,7 @@ def solver(method: Method, beta: float, depth: int) -> AbstractSolver | None:
     return GradientDescent(lr=beta / PAPER_BATCH, steps=steps, tol=method.tol)
 
 
-def build(method: Method, dataset: Dataset, activation: str, width: int, depth: int, seed: int) -> Network:
+def build(method: FigureMethod, dataset: Dataset, activation: str, width: int, depth: int, seed: int) -> Network:
     """The network that a method trains, before training."""
     import jax.random as jr
 

@@ -10,7 +10,7 @@ import math
 import statistics
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from ._figure import Cell, Config, Context, Finished, MissingCellsError, Row, Table
+from ._figure import FigureCell, FigureConfig, Finished, MissingCellsError, Row, RunContext, Table
 
 if TYPE_CHECKING:
     from ..network import Network
@@ -39,7 +39,7 @@ CURVED = ("tanh",)
 
 
 @dataclasses.dataclass(frozen=True)
-class ConditionConfig(Config):
+class ConditionConfig(FigureConfig):
     """Networks of every kind, activation, width and depth, on `seeds` seeds; `decay` is the activity decay α.
 
     - `reference`: kinds to compare with, at the largest width and depth only.
@@ -60,7 +60,7 @@ class ConditionConfig(Config):
 
 
 @dataclasses.dataclass(frozen=True)
-class ConditionCell(Cell):
+class ConditionCell(FigureCell):
     """The extreme eigenvalues of one network."""
 
     family: ClassVar[str] = "conditioning"
@@ -81,7 +81,7 @@ class ConditionCell(Cell):
 
 
 @dataclasses.dataclass(frozen=True)
-class SliceCell(Cell):
+class SliceCell(FigureCell):
     """The energy on a grid over [−span, span]² along the extreme eigenvectors of one network's Hessian."""
 
     family: ClassVar[str] = "landscape-slices"
@@ -99,7 +99,7 @@ class SliceCell(Cell):
         return f"landscape of {self.kind} {self.activation} N={self.width} H={self.depth}"
 
 
-def cells(config: ConditionConfig, finished: Finished) -> list[Cell]:
+def cells(config: ConditionConfig, finished: Finished) -> list[FigureCell]:
     """Slices first, then small networks before large ones."""
     slices = [
         SliceCell(kind, activation, config.slice_width, depth)
@@ -118,7 +118,7 @@ def cells(config: ConditionConfig, finished: Finished) -> list[Cell]:
     ]
 
 
-def run_cell(cell: ConditionCell | SliceCell, context: Context) -> Row:
+def run_cell(cell: ConditionCell | SliceCell, context: RunContext) -> Row:
     """λmax, λmin and κ at the forward pass of a standard normal input; or the slice around the linear solution."""
     import jax
     import jax.random as jr

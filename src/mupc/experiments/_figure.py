@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, ClassVar
 
-HOLDS, FAILS, NOT_RUN = "holds", "fails", "not run"
+HOLDS, FAILS, NOT_RUN, REPORTED = VERDICTS = "holds", "fails", "not run", "reported"
 PRESETS = ("quick", "paper")
 
 Row = dict[str, Any]
@@ -23,7 +23,7 @@ class MissingCellsError(Exception):
 
 
 @dataclasses.dataclass(frozen=True)
-class Config:
+class FigureConfig:
     """One preset of a figure. `protocol` says, a sentence each, what was decided and how it differs from the paper."""
 
     precision: str = "float32"
@@ -31,7 +31,7 @@ class Config:
 
 
 @dataclasses.dataclass(frozen=True)
-class Cell:
+class FigureCell:
     """One training run or one computation: hashable, JSON-able, and all that its result depends on.
 
     `version` is raised when the code of a family changes its numbers, so that cells saved before are not reused.
@@ -56,11 +56,11 @@ class Cell:
         return self.group
 
 
-Finished = Mapping[Cell, Row]
+Finished = Mapping[FigureCell, Row]
 
 
 @dataclasses.dataclass(frozen=True)
-class Context:
+class RunContext:
     """What a computation may use that its result does not depend on.
 
     - `scratch`: a folder of its own for checkpoints to go on from; it is deleted when the result is saved.
@@ -83,12 +83,27 @@ class Claim:
 
 
 def judge(claim: str, expected: str, measure: Callable[[], tuple[bool, str]]) -> Claim:
-    """The claim with its verdict: `measure` returns whether it is true and the numbers, or raises for missing cells."""
-    try:
+    """Return the claim with its verdict. `measure` returns whether it is true and the numbers; it raises
+    `MissingCellsError` where cells are missing."""
+
+    def verdict() -> tuple[str, str]:
         true, measured = measure()
+        return (HOLDS if true else FAILS), measured
+
+    return _decided(claim, expected, verdict)
+
+
+def report_only(claim: str, expected: str, measure: Callable[[], str]) -> Claim:
+    """Return numbers of which nothing is asked, so that they can neither hold nor fail."""
+    return _decided(claim, expected, lambda: (REPORTED, measure()))
+
+
+def _decided(claim: str, expected: str, decide: Callable[[], tuple[str, str]]) -> Claim:
+    try:
+        verdict, measured = decide()
     except MissingCellsError as missing:
-        return Claim(claim, f"not run: {missing}", expected, NOT_RUN)
-    return Claim(claim, measured, expected, HOLDS if true else FAILS)
+        verdict, measured = NOT_RUN, f"not run: {missing}"
+    return Claim(claim, measured, expected, verdict)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -108,22 +123,22 @@ class Figure:
     slug: str
     title: str
     caption: str
-    presets: Mapping[str, Config]
-    cells: Callable[[Any, Finished], list[Cell]]
-    run_cell: Callable[[Any, Context], Row]
+    presets: Mapping[str, FigureConfig]
+    cells: Callable[[Any, Finished], list[FigureCell]]
+    run_cell: Callable[[Any, RunContext], Row]
     claims: Callable[[Any, Table], list[Claim]]
     plot: Callable[[Row, Path], None]
-    run_group: Callable[[Any, Context], list[Row]] | None = None
+    run_group: Callable[[Any, RunContext], list[Row]] | None = None
     checked: Callable[[Any, Table, Claim], str | None] = lambda config, table, claim: None
 
-    def config(self, preset: str, precision: str | None = None) -> Config:
+    def config(self, preset: str, precision: str | None = None) -> FigureConfig:
         """The frozen config of a preset, with its precision overridden if asked."""
         if preset not in self.presets:
             raise ValueError(f"preset {preset!r} is not known. Choose one of: {', '.join(self.presets)}.")
         config = self.presets[preset]
         return config if precision is None else dataclasses.replace(config, precision=precision)
 
-    def table(self, config: Config, finished: Finished) -> Table:
+    def table(self, config: FigureConfig, finished: Finished) -> Table:
         """The rows of the finished cells, in the order of `cells`."""
         cells = self.cells(config, finished)
         return [{**dataclasses.asdict(cell), **finished[cell]} for cell in cells if cell in finished]

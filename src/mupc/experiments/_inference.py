@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Any, ClassVar
 
 from ._building import PAPER_BATCH, load
-from ._figure import Cell, Config, Context, Finished, Row
+from ._figure import FigureCell, FigureConfig, Finished, Row, RunContext
 from ._methods import METHODS
 
 NOISE_STD = 0.5
@@ -18,7 +18,7 @@ STRIDE = 16
 
 
 @dataclasses.dataclass(frozen=True)
-class ChainConfig(Config):
+class ChainConfig(FigureConfig):
     """Scalar chains; `rates` are β·λmax, `beyond` is how many times H steps the picture goes on for."""
 
     parameterisation: str = "mupc"
@@ -29,7 +29,7 @@ class ChainConfig(Config):
 
 
 @dataclasses.dataclass(frozen=True)
-class ChainCell(Cell):
+class ChainCell(FigureCell):
     """Inference in so many chains from one start at one step size, seeds 0, 1, …"""
 
     family: ClassVar[str] = "inference-chain"
@@ -48,7 +48,7 @@ class ChainCell(Cell):
 
 
 @dataclasses.dataclass(frozen=True)
-class WideConfig(Config):
+class WideConfig(FigureConfig):
     """Residual networks on a batch of images; β as in the paper, on the mean over 64 samples."""
 
     activation: str = "linear"
@@ -63,7 +63,7 @@ class WideConfig(Config):
 
 
 @dataclasses.dataclass(frozen=True)
-class WideCell(Cell):
+class WideCell(FigureCell):
     """Inference in one network on one batch, from the forward pass, at every step size."""
 
     family: ClassVar[str] = "inference-wide"
@@ -92,14 +92,14 @@ def checkpoints(depth: int, beyond: int) -> list[int]:
     return sorted(step for step in wanted if step <= last)
 
 
-def chain_cells(config: ChainConfig, finished: Finished) -> list[Cell]:
+def chain_cells(config: ChainConfig, finished: Finished) -> list[FigureCell]:
     """Forward starts first: the claims are about them."""
     shared = (config.hidden_layers, config.seeds, config.beyond, config.precision)
     pairs = itertools.product(STARTS, config.rates)
     return [ChainCell(config.parameterisation, start, rate, *shared) for start, rate in pairs]
 
 
-def run_chain(cell: ChainCell, context: Context) -> Row:
+def run_chain(cell: ChainCell, context: RunContext) -> Row:
     """The distance to the exact solution over inference as quartiles over seeds, and what seed 0 looks like."""
     import jax
     import numpy as np
@@ -172,7 +172,7 @@ def _trajectory(network: Any, x: Any, y: Any, lr: float, steps: Sequence[int], s
     return found
 
 
-def wide_cells(config: WideConfig, finished: Finished) -> list[Cell]:
+def wide_cells(config: WideConfig, finished: Finished) -> list[FigureCell]:
     """A network and a batch for each method and seed."""
     return [
         WideCell(
@@ -196,7 +196,7 @@ def shown_layers(depth: int) -> list[int]:
     return sorted({1, max(1, depth // 4), max(1, depth // 2), max(1, 3 * depth // 4), depth})
 
 
-def run_wide(cell: WideCell, context: Context) -> Row:
+def run_wide(cell: WideCell, context: RunContext) -> Row:
     """Norms of layers (mean over samples), and the movement from the start and the distance to the exact solution
     relative to ‖z_fwd‖ and ‖z*‖, norms over all layers and samples. A list for each β."""
     import jax

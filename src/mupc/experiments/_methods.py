@@ -6,7 +6,7 @@ import dataclasses
 
 
 @dataclasses.dataclass(frozen=True)
-class Method:
+class FigureMethod:
     """How a network is built and trained. Inference is by gradient descent with `steps` steps (None: as many as
     hidden layers) or fewer if the gradient falls to `tol` of its start, by Adam if `adam`, in error space with
     `cg_steps` conjugate-gradient steps, or `exact` (linear networks only)."""
@@ -37,27 +37,27 @@ TOLERANCES = {f"mupc-tol-{tol:g}": tol for tol in (0.9,)}
 LONG = 500
 """Steps of inference that is meant to converge: the most that the paper allows."""
 
-_STANDARD = Method("SP", "sp", "kaiming-uniform")
+_STANDARD = FigureMethod("SP", "sp", "kaiming-uniform")
 _CONVERGED = dataclasses.replace(_STANDARD, steps=LONG)
 
 METHODS = {
-    "mupc": Method("μPC"),
-    "bp": Method("BP with Depth-μP", algorithm="bp"),
+    "mupc": FigureMethod("μPC"),
+    "bp": FigureMethod("BP with Depth-μP", algorithm="bp"),
     "sp": _STANDARD,
     "sp-gd": dataclasses.replace(_CONVERGED, label="SP with GD", skip=0),
     "sp-adam": dataclasses.replace(_CONVERGED, label="SP with Adam", skip=0, adam=True),
     "sp-skips": dataclasses.replace(_CONVERGED, label="SP with skips"),
     "sp-exact": dataclasses.replace(_STANDARD, label="SP, exact inference", exact=True),
-    "orthogonal": Method("orthogonal", "orthogonal", skip=0),
-    "mupc-exact": Method("μPC, exact inference", exact=True),
-    "mupc-one-step": Method("μPC, one inference step", steps=1),
+    "orthogonal": FigureMethod("orthogonal", "orthogonal", skip=0),
+    "mupc-exact": FigureMethod("μPC, exact inference", exact=True),
+    "mupc-one-step": FigureMethod("μPC, one inference step", steps=1),
     **{
-        name: Method(f"error space, λ = {precision:g}", cg_steps=2, output_precision=precision)
+        name: FigureMethod(f"error space, λ = {precision:g}", cg_steps=2, output_precision=precision)
         for name, precision in ERROR_SPACE.items()
     },
     **{
         name: dataclasses.replace(_STANDARD, label=f"α = {decay:g}", exact=True, activity_decay=decay, skip=0)
         for name, decay in DECAYS.items()
     },
-    **{name: Method(f"μPC, tolerance {tol:g}", tol=tol) for name, tol in TOLERANCES.items()},
+    **{name: FigureMethod(f"μPC, tolerance {tol:g}", tol=tol) for name, tol in TOLERANCES.items()},
 }

@@ -7,16 +7,16 @@ import json
 from pathlib import Path
 from typing import Any
 
-from ._catalogue import BEYOND, CATALOGUE, Entry
-from ._figure import FAILS, Claim, Config, Figure, Row, Table
-from ._runner import Progress
+from ._catalogue import BEYOND, CATALOGUE, CatalogueEntry
+from ._figure import FAILS, Claim, Figure, FigureConfig, Row, Table
+from ._runner import FigureProgress
 from ._store import dumps, strict, write_text
 
 _LIMIT = 1_000_000
 _PROVENANCE = ("device", "versions")  # the same for most rows, so it is said once
 
 
-def record(figure: Figure, preset: str, config: Config, progress: Progress) -> Row:
+def record(figure: Figure, preset: str, config: FigureConfig, progress: FigureProgress) -> Row:
     """What `results/SLUG.json` holds, from the cells that are finished. `seconds` is computing time over all cells."""
     table = [strict(row) for row in figure.table(config, progress.finished)]
     versions = [row["versions"] for row in table if row.get("versions")]
@@ -37,7 +37,7 @@ def record(figure: Figure, preset: str, config: Config, progress: Progress) -> R
     }
 
 
-def _judged(figure: Figure, preset: str, config: Config, table: Table, claim: Claim) -> Row:
+def _judged(figure: Figure, preset: str, config: FigureConfig, table: Table, claim: Claim) -> Row:
     """A claim; with one that fails at the paper preset goes what was checked."""
     failed = preset == "paper" and claim.verdict == FAILS
     checked = figure.checked(config, table, claim) if failed else None
@@ -104,22 +104,22 @@ def read_all(out: Path) -> list[Row]:
 
 
 @dataclasses.dataclass(frozen=True)
-class Status:
+class FigureStatus:
     """A line of `mupc reproduce --list`."""
 
-    entry: Entry
+    entry: CatalogueEntry
     state: str
 
 
-def status(out: Path) -> list[Status]:
+def status(out: Path) -> list[FigureStatus]:
     """Every figure of the paper, then the studies beyond it, and how far each is."""
     results: dict[str, list[Row]] = {}
     for result in read_all(out):
         results.setdefault(result["slug"], []).append(result)
-    return [Status(entry, _state(entry, results.get(entry.slug, []))) for entry in (CATALOGUE | BEYOND).values()]
+    return [FigureStatus(entry, _state(entry, results.get(entry.slug, []))) for entry in (CATALOGUE | BEYOND).values()]
 
 
-def _state(entry: Entry, results: list[Row]) -> str:
+def _state(entry: CatalogueEntry, results: list[Row]) -> str:
     if not results:
         return "ready" if entry.module else "not built yet"
     best = max(results, key=_rank)

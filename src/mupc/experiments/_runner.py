@@ -13,8 +13,8 @@ from typing import Any, TypeVar
 
 from ..data import DataError
 from ..io import BusyError
-from ._figure import Cell, Config, Context, Figure, Row
-from ._store import Store, key
+from ._figure import Figure, FigureCell, FigureConfig, Row, RunContext
+from ._store import CellStore, key
 
 T = TypeVar("T")
 
@@ -34,51 +34,54 @@ class Shard:
             raise ValueError(f"shard {text!r} is not of the form i/n with 1 ≤ i ≤ n: write 1/4 for the first of four.")
         return cls(int(index), int(count))
 
-    def __contains__(self, cell: Cell) -> bool:
+    def __contains__(self, cell: FigureCell) -> bool:
         return int(key(cell), 16) % self.count == self.index - 1
 
 
 @dataclasses.dataclass(frozen=True)
-class Progress:
+class FigureProgress:
     """The state of a figure's cells: finished ones with their results, known ones, and why it ended. Cells that are
     `busy` are being computed by another process."""
 
-    finished: dict[Cell, Row]
-    known: list[Cell]
-    failed: dict[Cell, str]
-    busy: frozenset[Cell] = frozenset()
+    finished: dict[FigureCell, Row]
+    known: list[FigureCell]
+    failed: dict[FigureCell, str]
+    busy: frozenset[FigureCell] = frozenset()
 
     @property
     def complete(self) -> bool:
         return all(cell in self.finished for cell in self.known)
 
 
-Report = Callable[[Cell, Row | None, int, int], None]
+Running = dict[Future[dict[FigureCell, Row]], list[FigureCell]]
+Report = Callable[[FigureCell, Row | None, int, int], None]
 
 
-def gather(figure: Figure, config: Config, store: Store, finished: dict[Cell, Row] | None = None) -> Progress:
+def gather(
+    figure: Figure, config: FigureConfig, store: CellStore, finished: dict[FigureCell, Row] | None = None
+) -> FigureProgress:
     """What is finished, without computing anything. Stage after stage, until nothing more is found."""
     finished = {} if finished is None else finished
     while True:
         known = figure.cells(config, finished)
         found = {cell: result for cell in known if cell not in finished and (result := store.load(cell)) is not None}
         if not found:
-            return Progress(finished, known, {})
+            return FigureProgress(finished, known, {})
         finished.update(found)
 
 
 def execute(
     figure: Figure,
-    config: Config,
-    store: Store,
-    context: Context,
+    config: FigureConfig,
+    store: CellStore,
+    context: RunContext,
     *,
     shard: Shard | None = None,
     seconds_limit: float | None = None,
     resume: bool = True,
     at_once: int = 1,
     report: Report = lambda cell, result, done, known: None,
-) -> Progress:
+) -> FigureProgress:
     """Computes what is not finished yet and belongs to the shard, the first of `figure.cells` first.
 
     No cell is started after `seconds_limit`, and none that another process is at. A cell that fails is reported and
@@ -89,10 +92,10 @@ def execute(
     """
     shard = shard or Shard()
     begin = time.monotonic()
-    finished: dict[Cell, Row] = {}
-    failed: dict[Cell, str] = {}
-    busy: set[Cell] = set()
-    running: dict[Future[dict[Cell, Row]], list[Cell]] = {}
+    finished: dict[FigureCell, Row] = {}
+    failed: dict[FigureCell, str] = {}
+    busy: set[FigureCell] = set()
+    running: Running = {}
     clock = Clock()
     with ThreadPoolExecutor(at_once) if at_once > 1 else _Inline() as pool:
         while True:
@@ -110,7 +113,7 @@ def execute(
                 raise KeyboardInterrupt
             if not running:
                 store.tidy()
-                return Progress(finished, known, failed, frozenset(busy - finished.keys()))
+                return FigureProgress(finished, known, failed, frozenset(busy - finished.keys()))
             for future in wait(running, return_when=FIRST_COMPLETED).done:
                 group = running.pop(future)
                 try:
@@ -129,7 +132,7 @@ def execute(
                         report(cell, result, len(finished), len(known))
 
 
-def _next(figure: Figure, pending: list[Cell], running: dict[Future[dict[Cell, Row]], list[Cell]]) -> list[Cell]:
+def _next(figure: Figure, pending: list[FigureCell], running: Running) -> list[FigureCell]:
     """The first cells that can be computed together, and whose programs nobody is compiling; none if there are no
     such."""
     programs = {group[0].program for group in running.values()}
@@ -174,8 +177,8 @@ class Clock:
 
 
 def _compute(
-    figure: Figure, group: list[Cell], store: Store, context: Context, resume: bool, clock: Clock
-) -> dict[Cell, Row]:
+    figure: Figure, group: list[FigureCell], store: CellStore, context: RunContext, resume: bool, clock: Clock
+) -> dict[FigureCell, Row]:
     """Computes a group of cells and saves their results, each with its share of the time."""
     with store.scratch(group, anew=not resume) as folder:
         known = {cell: result for cell in group if resume and (result := store.load(cell)) is not None}
@@ -189,7 +192,7 @@ def _compute(
     return {cell: store.load(cell) or result for cell, result in zip(group, results, strict=True)}
 
 
-def _results(figure: Figure, group: list[Cell], context: Context, clock: Clock) -> list[Row]:
+def _results(figure: Figure, group: list[FigureCell], context: RunContext, clock: Clock) -> list[Row]:
     from ..io import device, versions
 
     started = clock.enter()

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from ..io import only_writer, write_whole
-from ._figure import Cell, Row
+from ._figure import FigureCell, Row
 
 _DIGITS = 7
 UNFINISHED, _RESULTS = "unfinished", "results.json"
@@ -46,31 +46,31 @@ def write_text(path: Path, text: str) -> None:
     write_whole(path, text, own=f".{os.getpid()}")
 
 
-def as_json(cell: Cell) -> Row:
+def as_json(cell: FigureCell) -> Row:
     """What the cell is, as it is written."""
     fields: Row = json.loads(json.dumps(dataclasses.asdict(cell), allow_nan=False))
     return {"family": cell.family, "version": cell.version, **fields}
 
 
-def key(cell: Cell) -> str:
+def key(cell: FigureCell) -> str:
     """A name for the cell that depends on its content only."""
     return hashlib.sha256(json.dumps(as_json(cell), sort_keys=True).encode()).hexdigest()[:16]
 
 
 @dataclasses.dataclass(frozen=True)
-class Store:
+class CellStore:
     """The cells under a folder: finished ones, and scratch of those that are being computed."""
 
     root: Path
 
-    def path(self, cell: Cell) -> Path:
+    def path(self, cell: FigureCell) -> Path:
         return self.root / cell.family / f"{key(cell)}.json"
 
-    def save(self, cell: Cell, result: Row) -> None:
+    def save(self, cell: FigureCell, result: Row) -> None:
         write_text(self.path(cell), dumps({"cell": as_json(cell), "result": result}) + "\n")
 
     @contextlib.contextmanager
-    def scratch(self, cells: Sequence[Cell], anew: bool) -> Iterator[Path]:
+    def scratch(self, cells: Sequence[FigureCell], anew: bool) -> Iterator[Path]:
         """A folder for what is half done of cells that are computed together, as it was left unless `anew`. Nobody else
         may have it meanwhile (`BusyError`). If something goes wrong, it stays with the checkpoints in it."""
         name = hashlib.sha256(" ".join(map(key, cells)).encode()).hexdigest()[:16] if len(cells) > 1 else key(cells[0])
@@ -99,7 +99,7 @@ class Store:
                     with only_writer(folder):
                         shutil.rmtree(folder, ignore_errors=True)
 
-    def load(self, cell: Cell) -> Row | None:
+    def load(self, cell: FigureCell) -> Row | None:
         """The result of a finished cell; None if there is none, or if its file is damaged or of another cell."""
         try:
             saved = json.loads(self.path(cell).read_text(encoding="utf-8"))

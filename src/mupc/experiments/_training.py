@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from ._building import PAPER_BATCH, build, load, solver
-from ._figure import Cell, Config, Context, Finished, Row
+from ._figure import FigureCell, FigureConfig, Finished, Row, RunContext
 from ._methods import METHODS
 from ._store import key
 
@@ -65,7 +65,7 @@ class Thresholds:
 
 
 @dataclasses.dataclass(frozen=True)
-class TrainingConfig(Config):
+class TrainingConfig(FigureConfig):
     """A family of training runs. Methods run in the order of `rates`."""
 
     data: str = "mnist"
@@ -84,7 +84,7 @@ class TrainingConfig(Config):
 
 
 @dataclasses.dataclass(frozen=True)
-class TrainingCell(Cell):
+class TrainingCell(FigureCell):
     """One training run. With `validation` > 0 it is a tuning run, which holds that part of the training set out."""
 
     family: ClassVar[str] = "training"
@@ -122,14 +122,14 @@ class TrainingCell(Cell):
         return dataclasses.replace(self, eta=0.0, beta=0.0, seed=0)
 
 
-def cells(config: TrainingConfig, finished: Finished) -> list[Cell]:
+def cells(config: TrainingConfig, finished: Finished) -> list[FigureCell]:
     """Method by method: the tuning runs, and the runs on all seeds of what the finished tuning runs decide."""
     return list(_cells(config, finished))
 
 
-def _cells(config: TrainingConfig, finished: Finished) -> Iterator[Cell]:
+def _cells(config: TrainingConfig, finished: Finished) -> Iterator[FigureCell]:
     order = itertools.product(config.rates, config.activations, config.widths, config.depths)
-    seen: set[Cell] = set()
+    seen: set[FigureCell] = set()
     for rates, activation, width, depth in order:
         tuning = _tuning_cells(config, rates, activation, width, depth)
         yield from (cell for cell in tuning if not (cell in seen or seen.add(cell)))  # type: ignore[func-returns-value]
@@ -198,7 +198,7 @@ HISTORY = ("step", "epoch", "test_accuracy", "test_loss", "train_loss", "energy"
 Metrics = Mapping[str, "Callable[[Network], Any]"]
 
 
-def run_cell(cell: TrainingCell, context: Context, metrics: Metrics | None = None) -> Row:
+def run_cell(cell: TrainingCell, context: RunContext, metrics: Metrics | None = None) -> Row:
     """Trains one network. Accuracies and losses at the end are those of the last network that was finite; what the
     metrics find at each evaluation is in the history."""
     from ..training import fit
@@ -219,7 +219,7 @@ def run_cell(cell: TrainingCell, context: Context, metrics: Metrics | None = Non
     return _found(cell, dataset, result, tuple(metrics or ()))
 
 
-def run_group(cells: Sequence[TrainingCell], context: Context, metrics: Metrics | None = None) -> list[Row]:
+def run_group(cells: Sequence[TrainingCell], context: RunContext, metrics: Metrics | None = None) -> list[Row]:
     """Trains the networks of one group as one program."""
     from ..training import fit_many
 
@@ -231,7 +231,7 @@ def run_group(cells: Sequence[TrainingCell], context: Context, metrics: Metrics 
     return [_found(cell, dataset, result, tuple(metrics or ())) for cell, result in zip(cells, results, strict=True)]
 
 
-def keeping(context: Context, name: str) -> dict[str, Any]:
+def keeping(context: RunContext, name: str) -> dict[str, Any]:
     """What `fit` and `fit_many` are told so that they can be interrupted; `name` is the run's within its scratch."""
     from ..training import Scratch
 
@@ -246,7 +246,9 @@ def whole(results: Sequence[FitResult]) -> None:
 
 
 @contextlib.contextmanager
-def _prepared(cells: Sequence[TrainingCell], context: Context) -> Iterator[tuple[Dataset, list[Run], dict[str, Any]]]:
+def _prepared(
+    cells: Sequence[TrainingCell], context: RunContext
+) -> Iterator[tuple[Dataset, list[Run], dict[str, Any]]]:
     """The data set, the runs, and what they have in common, in the precision they ask for."""
     import jax
 

@@ -14,7 +14,7 @@ from ._training import TrainingConfig
 
 
 @dataclasses.dataclass(frozen=True)
-class Runs:
+class TrainingRuns:
     """The runs of a table on all seeds, by what they trained."""
 
     config: TrainingConfig
@@ -59,7 +59,7 @@ class Runs:
 
 def claims(config: TrainingConfig, table: Table) -> list[Claim]:
     """Every claim that the figure's thresholds name, for every activation."""
-    runs = Runs(config, table)
+    runs = TrainingRuns(config, table)
     asked = [(name, build, getattr(config.thresholds, name)) for name, build in _CLAIMS.items()]
     found = [
         build(runs, activation, limit)
@@ -69,7 +69,7 @@ def claims(config: TrainingConfig, table: Table) -> list[Claim]:
     return [claim for built in found for claim in (built if isinstance(built, list) else [built])]
 
 
-def _over_depth(runs: Runs, method: str, activation: str) -> dict[int, float]:
+def _over_depth(runs: TrainingRuns, method: str, activation: str) -> dict[int, float]:
     return {depth: runs.final(method, activation, depth) for depth in runs.config.depths}
 
 
@@ -77,7 +77,7 @@ def _listed(values: dict[int, float], name: str = "H") -> str:
     return ", ".join(f"{name}={size}: {value:.2f}" for size, value in values.items())
 
 
-def _lowest(runs: Runs, activation: str, limit: float) -> Claim:
+def _lowest(runs: TrainingRuns, activation: str, limit: float) -> Claim:
     linear = runs.config.thresholds.lowest_linear
     lowest = linear if activation == "linear" and linear is not None else limit
 
@@ -88,7 +88,7 @@ def _lowest(runs: Runs, activation: str, limit: float) -> Claim:
     return judge(f"μPC trains at every depth, {activation}", f"≥ {lowest:g} % at every H", measure)
 
 
-def _spread(runs: Runs, activation: str, limit: float) -> Claim:
+def _spread(runs: TrainingRuns, activation: str, limit: float) -> Claim:
     def measure() -> tuple[bool, str]:
         means = _over_depth(runs, "mupc", activation).values()
         spread = max(means) - min(means)
@@ -97,7 +97,7 @@ def _spread(runs: Runs, activation: str, limit: float) -> Claim:
     return judge(f"μPC's accuracy hardly depends on depth, {activation}", f"spread over H ≤ {limit:g} points", measure)
 
 
-def _below_mupc(runs: Runs, activation: str, limit: float) -> Claim:
+def _below_mupc(runs: TrainingRuns, activation: str, limit: float) -> Claim:
     """Against SP's best evaluation, not its last: the claim must not profit from a run that collapsed late."""
     depth = runs.deepest
 
@@ -112,7 +112,7 @@ def _below_mupc(runs: Runs, activation: str, limit: float) -> Claim:
     )
 
 
-def _near_bp(runs: Runs, activation: str, limit: float) -> Claim:
+def _near_bp(runs: TrainingRuns, activation: str, limit: float) -> Claim:
     def measure() -> tuple[bool, str]:
         mupc, bp = (_over_depth(runs, method, activation) for method in ("mupc", "bp"))
         gaps = {depth: mupc[depth] - bp[depth] for depth in mupc}
@@ -121,7 +121,7 @@ def _near_bp(runs: Runs, activation: str, limit: float) -> Claim:
     return judge(f"μPC keeps up with BP, {activation}", f"within {limit:g} points of BP at every H", measure)
 
 
-def _mean(runs: Runs, activation: str, limit: tuple[float, float]) -> Claim:
+def _mean(runs: TrainingRuns, activation: str, limit: tuple[float, float]) -> Claim:
     low, high = limit
 
     def measure() -> tuple[bool, str]:
@@ -136,7 +136,7 @@ def _mean(runs: Runs, activation: str, limit: tuple[float, float]) -> Claim:
     )
 
 
-def _best(runs: Runs, activation: str, limit: float) -> Claim:
+def _best(runs: TrainingRuns, activation: str, limit: float) -> Claim:
     def measure() -> tuple[bool, str]:
         best = runs.best("mupc", activation, runs.deepest)
         return best >= limit, f"{best:.2f} %, mean over {runs.config.seeds} seeds of each one's best evaluation"
@@ -145,7 +145,7 @@ def _best(runs: Runs, activation: str, limit: float) -> Claim:
     return judge(what, f"best ≥ {limit:g} %", measure)
 
 
-def _behind_bp(runs: Runs, activation: str, limit: float) -> Claim:
+def _behind_bp(runs: TrainingRuns, activation: str, limit: float) -> Claim:
     def measure() -> tuple[bool, str]:
         mupc, bp = (runs.final(method, activation, runs.deepest) for method in ("mupc", "bp"))
         return 0 <= bp - mupc <= limit, f"μPC {mupc:.2f} %, BP {bp:.2f} %: {bp - mupc:.2f} points below"
@@ -154,7 +154,7 @@ def _behind_bp(runs: Runs, activation: str, limit: float) -> Claim:
     return judge(what, f"0 to {limit:g} points below BP", measure)
 
 
-def _wider(runs: Runs, activation: str, limit: float) -> Claim:
+def _wider(runs: TrainingRuns, activation: str, limit: float) -> Claim:
     """Each width against the next narrower one, with σ² the mean of their two variances over seeds."""
 
     def measure() -> tuple[bool, str]:
@@ -171,7 +171,7 @@ def _wider(runs: Runs, activation: str, limit: float) -> Claim:
     return judge(f"wider is better, {activation}", f"non-decreasing in N, within {limit:g} σ over seeds", measure)
 
 
-def _one_step(runs: Runs, activation: str, _: bool) -> Claim:
+def _one_step(runs: TrainingRuns, activation: str, _: bool) -> Claim:
     def measure() -> tuple[bool, str]:
         whole, one = (_over_depth(runs, method, activation) for method in ("mupc", "mupc-one-step"))
         gaps = {depth: whole[depth] - one[depth] for depth in sorted(whole)}
@@ -181,7 +181,7 @@ def _one_step(runs: Runs, activation: str, _: bool) -> Claim:
     return judge(f"one step is worse, the more so the deeper, {activation}", "gap > 0 and growing with H", measure)
 
 
-def _orthogonal(runs: Runs, activation: str, _: bool) -> Claim:
+def _orthogonal(runs: TrainingRuns, activation: str, _: bool) -> Claim:
     """Against the best evaluation of orthogonal networks, as for SP."""
     depth = runs.deepest
 
@@ -195,12 +195,12 @@ def _orthogonal(runs: Runs, activation: str, _: bool) -> Claim:
 NEAR_BP, COST = 0.5, 3.0
 
 
-def _solvers(runs: Runs, activation: str, _: bool) -> list[Claim]:
+def _solvers(runs: TrainingRuns, activation: str, _: bool) -> list[Claim]:
     """What error space is for, at every output precision: all that a user could wish for at once."""
     return [_solver(runs, activation, method) for method in ERROR_SPACE]
 
 
-def _solver(runs: Runs, activation: str, method: str) -> Claim:
+def _solver(runs: TrainingRuns, activation: str, method: str) -> Claim:
     config, depth = runs.config, runs.deepest
     epochs = sorted({1.0, config.epochs})
 
@@ -235,7 +235,7 @@ def _deviation(values: list[float]) -> float:
     return statistics.stdev(values) if len(values) > 1 else 0.0
 
 
-_CLAIMS: dict[str, Callable[[Runs, str, Any], Claim | list[Claim]]] = {
+_CLAIMS: dict[str, Callable[[TrainingRuns, str, Any], Claim | list[Claim]]] = {
     "lowest": _lowest,
     "spread": _spread,
     "below_mupc": _below_mupc,

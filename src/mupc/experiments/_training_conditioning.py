@@ -11,10 +11,10 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from . import _building, _training, _training_claims
-from ._figure import Cell, Claim, Context, Finished, Row, Table, judge
+from ._figure import Claim, FigureCell, Finished, Row, RunContext, Table, judge, report_only
 from ._methods import METHODS
 from ._training import TrainingCell, TrainingConfig
-from ._training_claims import Runs
+from ._training_claims import TrainingRuns
 
 if TYPE_CHECKING:
     from ..network import Network
@@ -62,12 +62,12 @@ class ConditionedCell(TrainingCell):
         return dataclasses.replace(self, seed=0)
 
 
-def cells(config: ConditionedConfig, finished: Finished) -> list[Cell]:
+def cells(config: ConditionedConfig, finished: Finished) -> list[FigureCell]:
     """The runs that are not measured first."""
     return list(_cells(config, finished))
 
 
-def _cells(config: ConditionedConfig, finished: Finished) -> Iterator[Cell]:
+def _cells(config: ConditionedConfig, finished: Finished) -> Iterator[FigureCell]:
     for beside in config.unmeasured:
         yield from _training.cells(beside, finished)
     for cell in _training.cells(config, finished):
@@ -75,12 +75,12 @@ def _cells(config: ConditionedConfig, finished: Finished) -> Iterator[Cell]:
         yield cell if cell.validation else ConditionedCell(**dataclasses.asdict(cell))
 
 
-def run_cell(cell: TrainingCell, context: Context) -> Row:
+def run_cell(cell: TrainingCell, context: RunContext) -> Row:
     """One run, with κ in its history if it is to be measured."""
     return run_group([cell], context)[0]
 
 
-def run_group(group: Sequence[TrainingCell], context: Context) -> list[Row]:
+def run_group(group: Sequence[TrainingCell], context: RunContext) -> list[Row]:
     """The runs of one group as one program."""
     first = group[0]
     if not isinstance(first, ConditionedCell):
@@ -134,8 +134,8 @@ class Trained:
         return self._runs.final(method, self.activation, depth)
 
     @property
-    def _runs(self) -> Runs:
-        return Runs(self.config, self.table)
+    def _runs(self) -> TrainingRuns:
+        return TrainingRuns(self.config, self.table)
 
 
 Predicates = Callable[[Trained], list[Claim]]
@@ -155,18 +155,18 @@ def grows(found: Trained) -> list[Claim]:
 
 
 def reported(found: Trained) -> list[Claim]:
-    """κ at both ends of training and at its highest, with no verdict to lose."""
+    """Report κ at both ends of training and at its highest."""
     config = found.config
 
     def told(depth: int) -> str:
-        rows = Runs(config, found.table).rows(config.method, found.activation, config.widths[0], depth)
+        rows = TrainingRuns(config, found.table).rows(config.method, found.activation, config.widths[0], depth)
         start, end = (found.kappa(config.method, depth, place) for place in (0, -1))
         return f"H={depth}: {_pair(start, end)}, highest {max(max(kappas(row)) for row in rows):.3g}"
 
-    def measure() -> Outcome:
-        return True, "; ".join(map(told, config.depths))
+    def measure() -> str:
+        return "; ".join(map(told, config.depths))
 
-    return [judge(f"κ over training, {found.activation}", "reported", measure)]
+    return [report_only(f"κ over training, {found.activation}", "reported", measure)]
 
 
 def falls(found: Trained) -> list[Claim]:

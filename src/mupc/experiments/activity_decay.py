@@ -14,7 +14,7 @@ from typing import Any
 
 from . import _conditioning, _training
 from ._conditioning import POWERS, ConditionConfig, Measured
-from ._figure import Cell, Claim, Context, Figure, Finished, MissingCellsError, Row, Table, judge, select
+from ._figure import Claim, Figure, FigureCell, Finished, MissingCellsError, Row, RunContext, Table, judge, select
 from ._methods import DECAYS
 from ._training import Rates, TrainingCell, TrainingConfig
 
@@ -31,12 +31,12 @@ class DecayConfig(ConditionConfig):
     training: TrainingConfig = dataclasses.field(default_factory=TrainingConfig)
 
 
-def cells(config: DecayConfig, finished: Finished) -> list[Cell]:
+def cells(config: DecayConfig, finished: Finished) -> list[FigureCell]:
     """Condition numbers first."""
     return [*_conditioning.cells(config, finished), *_training.cells(config.training, finished)]
 
 
-def run_cell(cell: Any, context: Context) -> Row:
+def run_cell(cell: Any, context: RunContext) -> Row:
     """Either kind of cell."""
     family = _training if isinstance(cell, TrainingCell) else _conditioning
     return family.run_cell(cell, context)

@@ -12,14 +12,14 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import ClassVar
 
-from ._figure import Cell, Claim, Config, Context, Figure, Finished, MissingCellsError, Row, Table, judge
+from ._figure import Claim, Figure, FigureCell, FigureConfig, Finished, MissingCellsError, Row, RunContext, Table, judge
 
 SQUARE_ROOT, PLAIN = (0.35, 0.65), 0.8
 SETTINGS = {"auto": "lr = auto", "plain": "plain descent, best lr"}
 
 
 @dataclasses.dataclass(frozen=True)
-class StepsConfig(Config):
+class StepsConfig(FigureConfig):
     """Linear μPC networks; both settings go on until the gradient norm is `tol` of its start."""
 
     width: int = 32
@@ -30,7 +30,7 @@ class StepsConfig(Config):
 
 
 @dataclasses.dataclass(frozen=True)
-class StepsCell(Cell):
+class StepsCell(FigureCell):
     """One network, inferred both ways."""
 
     family: ClassVar[str] = "automatic-steps"
@@ -48,7 +48,7 @@ class StepsCell(Cell):
         return f"N={self.width} H={self.depth} seed {self.seed}"
 
 
-def cells(config: StepsConfig, finished: Finished) -> list[Cell]:
+def cells(config: StepsConfig, finished: Finished) -> list[FigureCell]:
     """Shallow networks first."""
     return [
         StepsCell(config.width, depth, seed, config.batch, config.tol, config.precision)
@@ -56,7 +56,7 @@ def cells(config: StepsConfig, finished: Finished) -> list[Cell]:
     ]
 
 
-def run_cell(cell: StepsCell, context: Context) -> Row:
+def run_cell(cell: StepsCell, context: RunContext) -> Row:
     """Steps until the tolerance is met, and the condition number of the activity Hessian."""
     import jax
     import jax.random as jr

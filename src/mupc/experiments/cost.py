@@ -16,7 +16,7 @@ from typing import Any
 
 from ._building import PAPER_BATCH
 from ._catalogue import CATALOGUE
-from ._figure import Cell, Figure, Row
+from ._figure import Figure, FigureCell, Row
 from ._methods import METHODS
 from ._results import read_all
 from ._store import write_text
@@ -70,17 +70,17 @@ def measuring(cell: Any) -> float:
     return KAPPA * (2 + updates(cell) // cell.evaluate_every) if isinstance(cell, ConditionedCell) else 0.0
 
 
-def every_cell(figure: Figure) -> list[Cell]:
+def every_cell(figure: Figure) -> list[FigureCell]:
     """The cells of the paper preset, whichever rates tuning will choose."""
     config = figure.config("paper")
-    finished: dict[Cell, Row] = {}
+    finished: dict[FigureCell, Row] = {}
     outcome: Row = {"validation_accuracy": 0.0, "validation_loss": 0.0, "diverged": False}
     for _ in range(2):
         finished = dict.fromkeys(figure.cells(config, finished), outcome)
     return figure.cells(config, finished)
 
 
-def predicted(cells: Iterable[Cell]) -> float | None:
+def predicted(cells: Iterable[FigureCell]) -> float | None:
     """Seconds for these cells with everything compiled once; None where they are not training runs on a GPU."""
     runs = [cell for cell in cells if isinstance(cell, TrainingCell | GridCell) and cell.precision == "bf16"]
     if not runs:
@@ -150,7 +150,7 @@ def table(results: list[Row]) -> str:
     """The page, given what `results/` holds."""
     best = {result["slug"]: result for result in results if result["preset"] == "paper"}
     lines: list[str] = []
-    everything: dict[Cell, None] = {}
+    everything: dict[FigureCell, None] = {}
     for slug, entry in CATALOGUE.items():
         cells = every_cell(entry.load())
         everything |= dict.fromkeys(cells)

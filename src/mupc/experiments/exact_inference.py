@@ -14,7 +14,7 @@ from pathlib import Path
 from ._figure import Claim, Figure, Row, Table, judge, sentences
 from ._methods import METHODS
 from ._training import Rates, TrainingConfig, cells, run_cell
-from ._training_claims import Runs
+from ._training_claims import TrainingRuns
 
 METHOD = "sp-exact"
 PART = 10
@@ -41,7 +41,7 @@ def ends(row: Row, name: str) -> tuple[float, float]:
 
 def claims(config: TrainingConfig, table: Table) -> list[Claim]:
     """Loss and energy fall at every depth and seed, and the deepest networks do not generalise all the same."""
-    runs = Runs(config, table)
+    runs = TrainingRuns(config, table)
 
     def rows(depth: int) -> Table:
         return runs.rows(METHOD, config.activations[0], config.widths[0], depth)

@@ -12,7 +12,19 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import ClassVar
 
-from ._figure import Cell, Claim, Config, Context, Figure, Finished, MissingCellsError, Row, Table, judge, select
+from ._figure import (
+    Claim,
+    Figure,
+    FigureCell,
+    FigureConfig,
+    Finished,
+    MissingCellsError,
+    Row,
+    RunContext,
+    Table,
+    judge,
+    select,
+)
 
 HOMOGENEOUS = ("linear", "relu")
 
@@ -40,7 +52,7 @@ KINDS = {
 
 
 @dataclasses.dataclass(frozen=True)
-class ForwardConfig(Config):
+class ForwardConfig(FigureConfig):
     """`layers` counts the readout: a network with L layers has L − 1 hidden ones."""
 
     width: int = 1024
@@ -51,7 +63,7 @@ class ForwardConfig(Config):
 
 
 @dataclasses.dataclass(frozen=True)
-class ForwardCell(Cell):
+class ForwardCell(FigureCell):
     """The forward pass of one network; `layers` is its depth L."""
 
     family: ClassVar[str] = "forward-pass"
@@ -69,7 +81,7 @@ class ForwardCell(Cell):
         return f"{self.kind} {self.activation} N={self.width} L={self.layers}"
 
 
-def cells(config: ForwardConfig, finished: Finished) -> list[Cell]:
+def cells(config: ForwardConfig, finished: Finished) -> list[FigureCell]:
     """One network per depth for Depth-μP, and only the deepest for the others."""
     return [
         ForwardCell(kind, activation, layers, config.width, config.batch, config.seed, config.precision)
@@ -78,7 +90,7 @@ def cells(config: ForwardConfig, finished: Finished) -> list[Cell]:
     ]
 
 
-def run_cell(cell: ForwardCell, context: Context) -> Row:
+def run_cell(cell: ForwardCell, context: RunContext) -> Row:
     """Mean |z| of every hidden layer, over a batch of standard normal inputs of the networks' width."""
     import jax.random as jr
 

@@ -18,7 +18,7 @@ from typing import Any, ClassVar
 
 from .. import plots
 from . import _building, _training
-from ._figure import Cell, Claim, Context, Figure, Finished, MissingCellsError, Row, Table, judge, select
+from ._figure import Claim, Figure, FigureCell, Finished, MissingCellsError, Row, RunContext, Table, judge, select
 from ._methods import METHODS
 from ._training import Rates, TrainingCell, TrainingConfig
 
@@ -39,7 +39,7 @@ class RatioConfig(TrainingConfig):
 
 
 @dataclasses.dataclass(frozen=True)
-class RatioCell(Cell):
+class RatioCell(FigureCell):
     """One network before training."""
 
     family: ClassVar[str] = "loss-energy-ratios"
@@ -57,7 +57,7 @@ class RatioCell(Cell):
         return f"{self.method} N={self.width} H={self.depth} at initialisation, seed {self.seed}"
 
 
-def cells(config: RatioConfig, finished: Finished) -> list[Cell]:
+def cells(config: RatioConfig, finished: Finished) -> list[FigureCell]:
     """Initial networks first, then training runs."""
     grid = itertools.product(config.rates, config.depths, config.initial_widths, range(config.seeds))
     initial = [
@@ -67,7 +67,7 @@ def cells(config: RatioConfig, finished: Finished) -> list[Cell]:
     return [*initial, *_training.cells(config, finished)]
 
 
-def run_cell(cell: RatioCell | TrainingCell, context: Context) -> Row:
+def run_cell(cell: RatioCell | TrainingCell, context: RunContext) -> Row:
     """The ratio before training; for a training run, its history of losses and energies."""
     if isinstance(cell, TrainingCell):
         return _training.run_cell(cell, context)

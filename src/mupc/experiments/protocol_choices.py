@@ -15,7 +15,19 @@ from typing import TYPE_CHECKING
 
 from . import _building, _training
 from ._building import PAPER_BATCH
-from ._figure import Cell, Claim, Config, Context, Figure, Finished, MissingCellsError, Row, Table, judge, select
+from ._figure import (
+    Claim,
+    Figure,
+    FigureCell,
+    FigureConfig,
+    Finished,
+    MissingCellsError,
+    Row,
+    RunContext,
+    Table,
+    report_only,
+    select,
+)
 from ._methods import METHODS, TOLERANCES
 from ._training import TrainingCell
 from .training import COMMON, QUICK
@@ -91,7 +103,7 @@ _VARIANTS = (
 
 
 @dataclasses.dataclass(frozen=True)
-class ChoiceConfig(Config):
+class ChoiceConfig(FigureConfig):
     """The reference (η, β, all steps, `precision`) at every depth with so many seeds, and what is done otherwise."""
 
     data: str = "mnist"
@@ -133,12 +145,12 @@ class ChoiceConfig(Config):
         ]
 
 
-def cells(config: ChoiceConfig, finished: Finished) -> list[Cell]:
+def cells(config: ChoiceConfig, finished: Finished) -> list[FigureCell]:
     """Variant by variant; the reference, whose runs are those of `fig1`, first."""
     return [cell for variant in config.all for depth in config.depths for cell in config.cells(variant, depth)]
 
 
-def run_cell(cell: TrainingCell, context: Context) -> Row:
+def run_cell(cell: TrainingCell, context: RunContext) -> Row:
     """One run. With a tolerance, also the steps that inference takes at each evaluation, and what is then left of the
     gradient."""
     if METHODS[cell.method].tol is None:
@@ -206,7 +218,7 @@ def _outcome(rows: Table, reference: Table) -> Outcome:
 
 
 def claims(config: ChoiceConfig, table: Table) -> list[Claim]:
-    """Each choice with what it moves, and no verdict to lose."""
+    """Report what each choice moves."""
     found = outcomes(config, table)
 
     def told(variant: Variant) -> str:
@@ -216,11 +228,11 @@ def claims(config: ChoiceConfig, table: Table) -> list[Claim]:
             raise MissingCellsError(f"{variant.name} at H={missing[0]}")
         return f"{variant.name}: " + ", ".join(f"H={depth}: {found[variant, depth]}" for depth in depths)
 
-    def measure(choice: str) -> tuple[bool, str]:
-        return True, "; ".join(told(variant) for variant in config.all if variant.choice == choice)
+    def measure(choice: str) -> str:
+        return "; ".join(told(variant) for variant in config.all if variant.choice == choice)
 
     return [
-        judge(
+        report_only(
             f"test accuracy in % (and points from the reference): {choice}",
             "reported",
             functools.partial(measure, choice),

@@ -9,16 +9,16 @@ from pathlib import Path
 
 from ._answers import Section, duration, sections
 from ._catalogue import BEYOND, CATALOGUE
-from ._figure import FAILS, HOLDS, NOT_RUN, Row
+from ._figure import FAILS, HOLDS, NOT_RUN, REPORTED, VERDICTS, Row
 from ._results import read_all
 from ._store import write_text
 from .cost import every_cell, predicted
 
 TITLE = "Reproduction of the paper's figures"
 INTRODUCTION = (
-    "Every figure of the paper with the claims it carries, as predicates on measured numbers. A claim holds, fails, "
-    "or was not run; only results at the paper preset count. This page is made by `mupc report` from the files in "
-    "`results/`."
+    "Every figure of the paper with the claims it carries, as predicates on measured numbers. A claim holds, fails "
+    "or was not run; a number of which nothing is asked is reported. Only results at the paper preset count. This page "
+    "is made by `mupc report` from the files in `results/`."
 )
 FURTHER = "Beyond the paper"
 FURTHER_TEXT = "Studies of our own on the same rails: what the paper's inference leaves undone, and what does better."
@@ -42,7 +42,7 @@ def write(results: Path, markdown: Path, page: Path | None) -> tuple[dict[str, i
 def count(paper: Iterable[Row]) -> dict[str, int]:
     """How many claims of these results have each verdict."""
     verdicts = [claim["verdict"] for result in paper for claim in result["claims"]]
-    return {verdict: verdicts.count(verdict) for verdict in (HOLDS, FAILS, NOT_RUN)}
+    return {verdict: verdicts.count(verdict) for verdict in VERDICTS}
 
 
 def missing(paper: Iterable[Row]) -> list[str]:
@@ -59,7 +59,8 @@ def _not_run(slug: str) -> str:
 
 def _summary(paper: list[Row]) -> str:
     claims = count(paper)
-    numbers = f"{claims[HOLDS]} hold, {claims[FAILS]} fail, {claims[NOT_RUN]} were not run"
+    judged = f"{claims[HOLDS]} hold, {claims[FAILS]} fail, {claims[NOT_RUN]} were not run"
+    numbers = f"{judged}; {claims[REPORTED]} numbers are only reported"
     figures = f"{len(paper)} of {len(CATALOGUE)} figures have results, {len(missing(paper))} were not run"
     return f"{figures}; of the claims of those with results: {numbers}."
 
@@ -154,7 +155,7 @@ _STYLE = """
 body{font:16px/1.5 system-ui,sans-serif;max-width:60rem;margin:2rem auto;padding:0 1rem;color:#222}
 img{max-width:100%}table{border-collapse:collapse;width:100%;font-size:.9rem}
 td,th{border:1px solid #ccc;padding:.3rem .5rem;text-align:left;vertical-align:top}
-.holds{color:#007a55;font-weight:bold}.fails{color:#b34700;font-weight:bold}.not-run{color:#666}
+.holds{color:#007a55;font-weight:bold}.fails{color:#b34700;font-weight:bold}.not-run,.reported{color:#666}
 ul{font-size:.85rem;color:#444}section.quick{background:#f6f6f6;padding:0 1rem}
 """
 

@@ -13,7 +13,19 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import ClassVar
 
-from ._figure import Cell, Claim, Config, Context, Figure, Finished, MissingCellsError, Row, Table, judge, select
+from ._figure import (
+    Claim,
+    Figure,
+    FigureCell,
+    FigureConfig,
+    Finished,
+    MissingCellsError,
+    Row,
+    RunContext,
+    Table,
+    judge,
+    select,
+)
 
 HELD, SIZES = 128, (2, 8, 16, 32, 64, 128)
 WIDE, DEEP = 64, 16
@@ -54,7 +66,7 @@ PARTS = {
 
 
 @dataclasses.dataclass(frozen=True)
-class SpectrumConfig(Config):
+class SpectrumConfig(FigureConfig):
     """Linear networks without skips of every width and depth; one of the two is held."""
 
     part: str = "h"
@@ -64,7 +76,7 @@ class SpectrumConfig(Config):
 
 
 @dataclasses.dataclass(frozen=True)
-class SpectrumCell(Cell):
+class SpectrumCell(FigureCell):
     """The spectrum of one part of one network's Hessian."""
 
     family: ClassVar[str] = "spectra"
@@ -81,7 +93,7 @@ class SpectrumCell(Cell):
         return f"{PARTS[self.part].symbol} {self.normalisation} N={self.width} H={self.depth}"
 
 
-def cells(config: SpectrumConfig, finished: Finished) -> list[Cell]:
+def cells(config: SpectrumConfig, finished: Finished) -> list[FigureCell]:
     """Small networks first."""
     sizes = itertools.product(config.widths, config.depths)
     return [
@@ -91,7 +103,7 @@ def cells(config: SpectrumConfig, finished: Finished) -> list[Cell]:
     ]
 
 
-def run_cell(cell: SpectrumCell, context: Context) -> Row:
+def run_cell(cell: SpectrumCell, context: RunContext) -> Row:
     """The quantiles of all eigenvalues at even levels, of which the first and the last are the extremes; and how far
     the eigenvalues are from their mirror image."""
     import jax

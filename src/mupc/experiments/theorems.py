@@ -11,7 +11,19 @@ import statistics
 from pathlib import Path
 from typing import Any, ClassVar
 
-from ._figure import Cell, Claim, Config, Context, Figure, Finished, MissingCellsError, Row, Table, judge, select
+from ._figure import (
+    Claim,
+    Figure,
+    FigureCell,
+    FigureConfig,
+    Finished,
+    MissingCellsError,
+    Row,
+    RunContext,
+    Table,
+    judge,
+    select,
+)
 
 POWER, FLAT = (0.7, 1.3), -0.2
 ASPECT = 4
@@ -20,7 +32,7 @@ Outcome = tuple[bool, str]
 
 
 @dataclasses.dataclass(frozen=True)
-class TheoremConfig(Config):
+class TheoremConfig(FigureConfig):
     """Linear networks throughout.
 
     - `scales`: factors on the weights of standard networks without skips, of `scaled_depths` layers of 16 units.
@@ -38,7 +50,7 @@ class TheoremConfig(Config):
 
 
 @dataclasses.dataclass(frozen=True)
-class ConvexityCell(Cell):
+class ConvexityCell(FigureCell):
     """The smallest eigenvalue for predictive coding and for equilibrium propagation (free phase)."""
 
     family: ClassVar[str] = "convexity"
@@ -49,7 +61,7 @@ class ConvexityCell(Cell):
 
 
 @dataclasses.dataclass(frozen=True)
-class LimitCell(Cell):
+class LimitCell(FigureCell):
     """How far the gradients of PC at equilibrium are from those of BP."""
 
     family: ClassVar[str] = "backprop-limit"
@@ -61,7 +73,7 @@ class LimitCell(Cell):
 
 
 @dataclasses.dataclass(frozen=True)
-class FreeCell(Cell):
+class FreeCell(FigureCell):
     """Inference with a free output, and its distance from the forward pass."""
 
     family: ClassVar[str] = "free-output"
@@ -71,7 +83,7 @@ class FreeCell(Cell):
     seed: int
 
 
-def cells(config: TheoremConfig, finished: Finished) -> list[Cell]:
+def cells(config: TheoremConfig, finished: Finished) -> list[FigureCell]:
     """Theorem by theorem."""
     seeds = range(config.seeds)
     return [
@@ -84,7 +96,7 @@ def cells(config: TheoremConfig, finished: Finished) -> list[Cell]:
 IN, OUT, UNITS, BATCH = 32, 10, 16, 64
 
 
-def run_cell(cell: Any, context: Context) -> Row:
+def run_cell(cell: Any, context: RunContext) -> Row:
     """What the theorem's own function finds, on standard normal data."""
     import jax
     import jax.random as jr

@@ -6,13 +6,13 @@ import dataclasses
 from pathlib import Path
 from typing import ClassVar
 
-from ._figure import Cell, Claim, Config, Context, Figure, Finished, MissingCellsError, Row, Table, judge
+from ._figure import Claim, Figure, FigureCell, FigureConfig, Finished, MissingCellsError, Row, RunContext, Table, judge
 
 ILL, LONGER = 50.0, 2.0
 
 
 @dataclasses.dataclass(frozen=True)
-class ToyConfig(Config):
+class ToyConfig(FigureConfig):
     """f(x) = w₃w₂w₁x with z₁ and z₂ to infer, from the forward pass; the step size is `rate` / λmax."""
 
     weights: tuple[float, float, float] = (1.0, 1.0, 10.0)
@@ -24,7 +24,7 @@ class ToyConfig(Config):
 
 
 @dataclasses.dataclass(frozen=True)
-class ToyCell(Cell):
+class ToyCell(FigureCell):
     """The landscape and the path over it."""
 
     family: ClassVar[str] = "toy-landscape"
@@ -41,12 +41,12 @@ class ToyCell(Cell):
         return f"w = {self.weights}, x = {self.x:g}, y = {self.y:g}"
 
 
-def cells(config: ToyConfig, finished: Finished) -> list[Cell]:
+def cells(config: ToyConfig, finished: Finished) -> list[FigureCell]:
     """One cell."""
     return [ToyCell(config.weights, config.x, config.y, config.rate, config.steps, config.points)]
 
 
-def run_cell(cell: ToyCell, context: Context) -> Row:
+def run_cell(cell: ToyCell, context: RunContext) -> Row:
     """κ, the energy around the solution, and the path of gradient descent relative to it."""
     import equinox as eqx
     import jax

@@ -16,7 +16,19 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import ClassVar
 
-from ._figure import Cell, Claim, Config, Context, Figure, Finished, MissingCellsError, Row, Table, judge, select
+from ._figure import (
+    Claim,
+    Figure,
+    FigureCell,
+    FigureConfig,
+    Finished,
+    MissingCellsError,
+    Row,
+    RunContext,
+    Table,
+    judge,
+    select,
+)
 
 REGRET = 0.1
 WILD, SOON = 100.0, 94
@@ -31,7 +43,7 @@ Rate = tuple[float, float]
 
 
 @dataclasses.dataclass(frozen=True)
-class GridConfig(Config):
+class GridConfig(FigureConfig):
     """Networks of every width at the least depth, and of every depth at `width`; each with every (η, β)."""
 
     data: str = "mnist"
@@ -64,7 +76,7 @@ def ladders(widths: Sequence[int], depths: Sequence[int], width: int) -> dict[st
 
 
 @dataclasses.dataclass(frozen=True)
-class GridCell(Cell):
+class GridCell(FigureCell):
     """One training run."""
 
     family: ClassVar[str] = "transfer-grids"
@@ -99,7 +111,7 @@ class GridCell(Cell):
         return SOON if self.beta >= WILD or self.depth >= DEEP else None
 
 
-def cells(config: GridConfig, finished: Finished) -> list[Cell]:
+def cells(config: GridConfig, finished: Finished) -> list[FigureCell]:
     """Small networks first, grid by grid."""
     sizes = sorted(
         {size for ladder in ladders(config.widths, config.depths, config.width).values() for size in ladder},
@@ -112,7 +124,7 @@ def cells(config: GridConfig, finished: Finished) -> list[Cell]:
     ]
 
 
-def run_group(group: Sequence[GridCell], context: Context) -> list[Row]:
+def run_group(group: Sequence[GridCell], context: RunContext) -> list[Row]:
     """Trains one network with every pair of rates, as one program."""
     import warnings
 
@@ -154,7 +166,7 @@ def run_group(group: Sequence[GridCell], context: Context) -> list[Row]:
     ]
 
 
-def run_cell(cell: GridCell, context: Context) -> Row:
+def run_cell(cell: GridCell, context: RunContext) -> Row:
     """One run by itself."""
     return run_group([cell], context)[0]
 
