@@ -10,7 +10,6 @@ import shutil
 import tempfile
 
 import jax
-import pytest
 
 FASTER = "--xla_cpu_use_fusion_emitters=false --xla_cpu_parallel_codegen_split_count=1"
 """Compiling takes half as long. XLA reads its flags when the first program is compiled."""
@@ -41,10 +40,10 @@ def pytest_addoption(parser):
 
 
 def pytest_collection_modifyitems(config, items):
-    if not config.getoption("--zoo"):
-        for item in items:
-            if item.get_closest_marker("zoo"):
-                item.add_marker(pytest.mark.skip(reason="only with --zoo"))
+    """Leave the zoo out unless it is asked for."""
+    zoo = [item for item in items if item.get_closest_marker("zoo") and not config.getoption("--zoo")]
+    config.hook.pytest_deselected(items=zoo)
+    items[:] = [item for item in items if item not in zoo]
 
 
 def pytest_runtest_teardown(item):

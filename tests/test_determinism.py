@@ -29,6 +29,7 @@ SOLVERS = {
     "backpropagation": None,
 }
 CASES = (*SOLVERS, "side by side")
+QUICK = ("gradient descent", "error space", "backpropagation")
 
 
 def run(case, seed=0):
@@ -62,7 +63,9 @@ def test_every_solver_is_here():
     assert {type(solver) for solver in SOLVERS.values() if solver is not None} == everyone
 
 
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize(
+    "case", [name if name in QUICK else pytest.param(name, marks=pytest.mark.slow) for name in CASES]
+)
 def test_twice_in_one_process(case):
     """Another seed shows that a difference would be seen."""
     first = run(case)
@@ -70,6 +73,7 @@ def test_twice_in_one_process(case):
     assert run(case, seed=1) != first
 
 
+@pytest.mark.slow
 def test_in_another_process():
     other = subprocess.run([sys.executable, __file__], capture_output=True, check=True)
     assert json.loads(other.stdout) == {case: run(case) for case in CASES}

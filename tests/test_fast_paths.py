@@ -53,13 +53,20 @@ def agree(got, want):
 
 @pytest.mark.parametrize(
     "width, depth, batch, steps",
-    [(1, 1, 1, 3), (7, 2, 1, 4), (7, 1, 70, 1), (100, 3, 70, 5), (100, 1, 1, 2), (1, 3, 1, 5), (16, 2, 16, 0)],
+    [
+        (1, 1, 1, 3),
+        (100, 3, 70, 5),
+        pytest.param(7, 2, 1, 4, marks=pytest.mark.slow),
+        pytest.param(7, 1, 70, 1, marks=pytest.mark.slow),
+        pytest.param(16, 2, 16, 0, marks=pytest.mark.slow),
+    ],
 )
 def test_sizes(width, depth, batch, steps):
     case = posed(width, depth, batch, "relu", skip=min(1, depth - 1))
     agree(_fused.descend(case, 0.1, steps, interpret=True).hidden, plain(case, 0.1, steps))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "activation",
     [name if name == "gelu" else pytest.param(name, marks=pytest.mark.zoo) for name in sorted(ACTIVATIONS)],
@@ -83,11 +90,10 @@ def exactly(case):
     "width, depth, batch, skip, steps, loss",
     [
         (1, 1, 1, 0, 3, "mse"),
-        (7, 2, 1, 1, 1, "mse"),
         (7, 3, 5, 0, 3, "cross-entropy"),
-        (10, 13, 7, 1, 13, "mse"),
-        (4, 3, 2, 1, 60, "cross-entropy"),
-        (100, 3, 2, 1, 3, "mse"),
+        pytest.param(10, 13, 7, 1, 13, "mse", marks=pytest.mark.slow),
+        pytest.param(4, 3, 2, 1, 60, "cross-entropy", marks=pytest.mark.slow),
+        pytest.param(100, 3, 2, 1, 3, "mse", marks=pytest.mark.slow),
     ],
 )
 def test_blocks(width, depth, batch, skip, steps, loss):
@@ -98,6 +104,7 @@ def test_blocks(width, depth, batch, skip, steps, loss):
     np.testing.assert_allclose(got, plain(case, 0.05, steps), rtol=1e-10, atol=1e-14)
 
 
+@pytest.mark.slow
 def test_blocks_with_rounded_products():
     case = posed(10, 5, 4)
     agree(solve(mupc.GradientDescent(0.1, 5), case, history=False).delta.hidden, plain(case, 0.1, 5))
@@ -109,6 +116,7 @@ def test_layers_that_no_signal_has_reached_stay_exactly_zero():
     assert reached == [False] * 4 + [True] * 2
 
 
+@pytest.mark.slow
 def test_many_at_once():
     """As `fit_many` runs it: networks and step sizes with a leading axis."""
     cases = [posed(network_key=key) for key in range(3)]
@@ -160,11 +168,10 @@ def linearised(width, depth, batch, precision, skip=1, loss="mse"):
 @pytest.mark.parametrize(
     "width, depth, batch, skip, loss",
     [
-        (1, 1, 1, 0, "mse"),
-        (7, 2, 1, 1, "mse"),
-        (100, 3, 5, 1, "mse"),
         (7, 5, 3, 2, "mse"),
-        (16, 4, 6, 1, "cross-entropy"),
+        pytest.param(1, 1, 1, 0, "mse", marks=pytest.mark.slow),
+        pytest.param(100, 3, 5, 1, "mse", marks=pytest.mark.slow),
+        pytest.param(16, 4, 6, 1, "cross-entropy", marks=pytest.mark.slow),
     ],
 )
 def test_error_space_with_the_response_kept(width, depth, batch, skip, loss):

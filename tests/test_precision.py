@@ -20,7 +20,7 @@ def gradients(network, x, y, precision):
 
 
 @pytest.mark.parametrize(("precision", "limit"), [("float32", 1e-5), ("bf16", 2e-2)])
-@pytest.mark.parametrize("activation", ["tanh", "relu"])
+@pytest.mark.parametrize("activation", ["tanh", pytest.param("relu", marks=pytest.mark.slow)])
 def test_gradients_far_below_the_output_keep_their_relative_accuracy(activation, precision, limit):
     network = mupc.Network(20, 10, WIDTH, DEPTH, activation=activation, key=jr.key(0))
     network = jax.tree.map(lambda w: w.astype(jnp.float32), network)
@@ -38,7 +38,7 @@ def test_gradients_far_below_the_output_keep_their_relative_accuracy(activation,
 
 
 @pytest.mark.parametrize("activation", [*ACTIVATIONS.values(), Activation("sin", jnp.sin)], ids=lambda a: a.name)
-@pytest.mark.parametrize("size", [1e-30, 1e-12, 1e-6, 1e-3, 0.1, 1.0, 10.0])
+@pytest.mark.parametrize("size", [1e-30, 1e-6, 1e-3, 0.1, 10.0])
 def test_activation_differences_are_accurate_relative_to_themselves(activation, size):
     z = (2 * jr.normal(jr.key(0), (400,))).astype(jnp.float32)
     delta = (size * jr.normal(jr.key(1), z.shape)).astype(jnp.float32)

@@ -73,7 +73,8 @@ def pytest_generate_tests(metafunc):
             chosen = [c for c in chosen if not (c[0] == "exact-linear" and c[1] != "linear")]
             chosen = [c for c in chosen if not (c[4] == 64 and c[0] in ("ode", "auto") and not everything)]
         ids = [f"{c[0]}-{c[1]}-{c[2]}-skip{c[3]}-H{c[4]}" for c in chosen]
-        metafunc.parametrize(f"{name},activation,parameterisation,skip,depth", chosen, ids=ids)
+        cases = [pytest.param(*c, marks=pytest.mark.slow if c[4] in (1, 64) else ()) for c in chosen]
+        metafunc.parametrize(f"{name},activation,parameterisation,skip,depth", cases, ids=ids)
 
 
 def make(activation, parameterisation, skip, depth, *, width=6, seed=2, **options):
@@ -159,7 +160,9 @@ OPTIONS = {
 }
 
 
-@pytest.mark.parametrize("solver", CONVERGING)
+@pytest.mark.parametrize(
+    "solver", [name if name == "error-space" else pytest.param(name, marks=pytest.mark.slow) for name in CONVERGING]
+)
 @pytest.mark.parametrize("option", OPTIONS)
 def test_every_option_of_the_energy(solver, option):
     """At the solution the gradient of an independent energy, by autodiff, is gone; or the solver says why it cannot."""
@@ -193,11 +196,9 @@ def test_every_option_of_the_energy(solver, option):
     assert left <= 1e-4 * float(first.gradient_norm) * np.sqrt(3)
 
 
-@pytest.mark.parametrize("width", [64, 128])
-@pytest.mark.parametrize("depth", [8, 32, 128, 512])
-def test_error_space_solves_linear_networks_at_once(width, depth, request):
-    if width == 128 and not request.config.getoption("zoo"):
-        pytest.skip("as width 64, but slower: make zoo")
+@pytest.mark.parametrize("width", [64, pytest.param(128, marks=pytest.mark.zoo)])
+@pytest.mark.parametrize("depth", [32, pytest.param(512, marks=pytest.mark.slow)])
+def test_error_space_solves_linear_networks_at_once(width, depth):
     network = mupc.Network(20, 10, width, depth, activation="linear", key=jr.key(0))
     x, y = jr.normal(jr.key(1), (3, 20)), jr.normal(jr.key(2), (3, 10))
     solution = mupc.infer(network, x, y, mupc.ErrorSpace(steps=1, cg_steps=None))
@@ -225,11 +226,15 @@ MINIMA = {
 """Mean energy of four samples where scipy's L-BFGS-B ends after 3000 iterations in the errors, float64."""
 
 
-@pytest.mark.parametrize("width,depth,activation", MINIMA)
-def test_error_space_reaches_what_lbfgs_finds(width, depth, activation, request):
+@pytest.mark.parametrize(
+    "width,depth,activation",
+    [
+        pytest.param(*case, marks=pytest.mark.zoo if case[0] > 64 else pytest.mark.slow if case[1] > 8 else ())
+        for case in MINIMA
+    ],
+)
+def test_error_space_reaches_what_lbfgs_finds(width, depth, activation):
     """At least 97 % of the decrease in ten outer steps, at any depth."""
-    if width == 128 and not request.config.getoption("zoo"):
-        pytest.skip("as width 64, but slower: make zoo")
     network = mupc.Network(784, 10, width, depth, activation=activation, key=jr.key(0))
     x, y = jr.normal(jr.key(7), (4, 784)), jnp.eye(10)[:4]
     solution = mupc.infer(network, x, y, mupc.ErrorSpace(steps=10), history=True)
@@ -244,6 +249,7 @@ def test_the_recorded_minima_are_minima():
     np.testing.assert_allclose(oracle.energies(oracle.minimum()).mean(), MINIMA[64, 8, "tanh"], rtol=1e-6)
 
 
+@pytest.mark.slow
 def test_error_space_gives_every_layer_a_signal_of_the_same_order():
     network = mupc.Network(784, 10, 64, 128, key=jr.key(0))
     x, y = jr.normal(jr.key(1), (8, 784)), jnp.eye(10)[:8]
@@ -279,6 +285,7 @@ def test_error_space_never_forms_a_matrix_of_the_output_size():
     close(solution.activities, Oracle.of(linear, x, y).equilibrium(), 1e-10)
 
 
+@pytest.mark.slow
 def test_error_space_stops_by_energy_on_the_kinks_of_relu():
     """Where the gradient cannot vanish, the decrease of the energy ends inference, and the result says so."""
     network = mupc.Network(20, 10, 32, 16, key=jr.key(0))
@@ -290,6 +297,7 @@ def test_error_space_stops_by_energy_on_the_kinks_of_relu():
     assert "step limit" in mupc.RESULTS[stopped.result]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("activation", ["tanh", "relu"])
 def test_error_space_converges_on_trained_networks(activation):
     digits = mupc.data.load("digits")
@@ -304,6 +312,7 @@ def test_error_space_converges_on_trained_networks(activation):
     assert first - float(solution.energy) >= 0.98 * (first - best)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("precision", ["float32", "bf16"])
 def test_error_space_in_lower_precision(precision):
     network, x, y = make("tanh", "mupc", 1, 32, width=32)
@@ -317,6 +326,7 @@ def test_error_space_in_lower_precision(precision):
     close(gradients(precision), np.asarray(gradients("float64")), {"float32": 1e-5, "bf16": 3e-2}[precision])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("precision", ["float32", "bf16"])
 @pytest.mark.parametrize("solver", CONVERGING)
 def test_every_solver_in_every_precision(solver, precision):
@@ -369,6 +379,7 @@ def test_gradient_flow_follows_the_matrix_exponential():
     close(solution.activities, rest + (decay @ offset).reshape(3, 4, 3).transpose(0, 2, 1), 1e-6)
 
 
+@pytest.mark.slow
 def test_implicit_solvers_follow_the_same_flow_in_fewer_steps():
     import diffrax
     import optimistix
@@ -419,6 +430,7 @@ def test_non_finite_energies_are_reported():
         assert "not finite" in mupc.RESULTS[solution.result]
 
 
+@pytest.mark.slow
 def test_training_estimates_automatic_settings_anew():
     """Otherwise the step size of the start, too large for the weights of the end, would make inference diverge."""
     digits = mupc.data.load("digits")

@@ -182,7 +182,7 @@ def test_divergence_keeps_the_last_good_network():
 
 @pytest.mark.parametrize(
     "schedule",
-    [pytest.param("cosine", marks=pytest.mark.zoo), pytest.param("linear", marks=pytest.mark.zoo), "warmup-cosine"],
+    [pytest.param("cosine", marks=pytest.mark.slow), pytest.param("linear", marks=pytest.mark.slow), "warmup-cosine"],
 )
 def test_schedules_multiply_the_rate(schedule):
     data, net = dataset(), network()
@@ -211,6 +211,7 @@ def test_regression():
     assert "test_accuracy" not in result.last
 
 
+@pytest.mark.slow
 def test_unsupervised_training_learns_to_generate_the_inputs():
     data = dataset(samples=200)
     net = mupc.Network(2, 5, 12, 2, activation="tanh", parameterisation="ntp", key=jr.key(0))

@@ -145,11 +145,8 @@ def test_results_are_those_of_fit(descended):
         assert_same(result, alone(run, **SHARED))
 
 
-SLOW = {"exact", "tuned on the way"}
-
-
 @pytest.mark.parametrize(
-    "case", [pytest.param(name, marks=pytest.mark.zoo) if name in SLOW else name for name in CASES]
+    "case", [name if name == "error space" else pytest.param(name, marks=pytest.mark.slow) for name in CASES]
 )
 def test_every_method_maps(case):
     runs, options = CASES[case]
@@ -222,6 +219,7 @@ def test_different_optax_rules_may_not_differ():
         mupc.fit_many(runs, DATA, **SHARED)
 
 
+@pytest.mark.slow
 def test_rates_of_adam_are_numbers():
     rates = (0.03, 0.01)
     together = mupc.fit_many([mupc.Run(TANH[0], mupc.Optax.adam(rate, 4)) for rate in rates], DATA, **SHARED)

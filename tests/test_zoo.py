@@ -28,11 +28,11 @@ OPTIONS = list(
 
 
 def crossed():
-    """Every activation with every skip; by default two of them with every skip, and the others with one each."""
+    """Every activation with every skip: quick tests have one skip each, slow ones all skips of two activations."""
     for place, activation in enumerate(ACTIVATIONS):
         for skip in SKIPS:
-            default = activation in ("relu", "tanh") or (place + skip) % len(SKIPS) == 0
-            yield pytest.param(activation, skip, marks=() if default else pytest.mark.zoo)
+            rare = pytest.mark.slow if activation in ("relu", "tanh") else pytest.mark.zoo
+            yield pytest.param(activation, skip, marks=() if (place + skip) % len(SKIPS) == 0 else rare)
 
 
 CROSSED = list(crossed())
@@ -118,12 +118,15 @@ def test_inference_and_learning_equal_plain_descent(activation, skip):
                 np.testing.assert_allclose(got_b, want_b, rtol=0, atol=1e-10, err_msg=case)
 
 
-@pytest.mark.parametrize("depth", [1, 2, 3])
-@pytest.mark.parametrize("skip", [0, 1, 2])
+SHALLOW = [(1, 0), (1, 1), (2, 0), (2, 1), (3, 0), (3, 1), (3, 2)]
+QUICK = [(1, 0), (3, 1)]
+
+
+@pytest.mark.parametrize(
+    "depth, skip", [pytest.param(*case, marks=() if case in QUICK else pytest.mark.slow) for case in SHALLOW]
+)
 @pytest.mark.parametrize("steps", [0, 1, 2, 7])
 def test_shallow_networks_and_any_number_of_steps(depth, skip, steps):
-    if skip > 1 and skip >= depth:
-        pytest.skip("no layer that such a skip could end in")
     network, x, y = reference.make(hidden_layers=depth, skip=skip, activation="tanh", parameterisation="ntp")
     solution = mupc.infer(network, x, y, mupc.GradientDescent(lr=0.2, steps=steps))
     a = reference.multipliers("ntp", 5, 6, depth, skip)
@@ -138,9 +141,14 @@ def test_shallow_networks_and_any_number_of_steps(depth, skip, steps):
     assert int(solution.steps) == steps
 
 
-@pytest.mark.parametrize("free", [False, True])
-@pytest.mark.parametrize("loss", ["mse", "cross-entropy"])
-@pytest.mark.parametrize("function", [lambda z: z * jnp.exp(-(z**2)), lambda z: jnp.abs(z), jnp.sin])
+@pytest.mark.parametrize(
+    "function, loss, free",
+    [
+        (lambda z: z * jnp.exp(-(z**2)), "mse", True),
+        (lambda z: jnp.abs(z), "cross-entropy", False),
+        (jnp.sin, "mse", False),
+    ],
+)
 def test_any_elementwise_callable(function, loss, free):
     network, x, y = reference.make(activation=function, parameterisation="sp", loss=loss)
     options = mupc.Energy(loss=loss)

@@ -11,7 +11,8 @@ from pathlib import Path
 from hypothesis import HealthCheck, settings
 
 FULL = os.environ.get("MUPC_FUZZ") == "full"
-START_SECONDS, MOST_SECONDS = 60, 30
+PATIENCE = 60 if FULL else 600
+"""Seconds until an input counts as one that hangs: many times what the longest takes on a busy machine."""
 MOST_MEMORY = 10**9
 WORKER = Path(__file__).with_name("fuzz_worker.py")
 
@@ -22,7 +23,7 @@ def fuzz(quick, full):
         max_examples=full if FULL else quick,
         derandomize=not FULL,
         database=None,
-        deadline=None,  # the client has one that ends what hangs
+        deadline=None,  # the client ends what hangs
         suppress_health_check=list(HealthCheck),
     )
 
@@ -31,7 +32,7 @@ class Fuzzer:
     """Runs inputs in a process of its own, whose home, cache and working folder are scratch folders."""
 
     def __init__(self, scratch):
-        self.scratch, self.count, self.process, self.seconds = scratch, 0, None, MOST_SECONDS
+        self.scratch, self.count, self.process, self.patience = scratch, 0, None, PATIENCE
         for name in ("home", "cache", "work", "tmp", "inputs"):
             (scratch / name).mkdir()
         self.inputs, self.work = scratch / "inputs", scratch / "work"
@@ -63,12 +64,11 @@ class Fuzzer:
             self.process = None
 
     def ask(self, request):
-        new = self.process is None
-        if new:
+        if self.process is None:
             self.start()
         self.process.stdin.write(json.dumps(request) + "\n")
         self.process.stdin.flush()
-        ready, _, _ = select.select([self.process.stdout], [], [], self.seconds + (START_SECONDS if new else 0))
+        ready, _, _ = select.select([self.process.stdout], [], [], self.patience)
         reply = self.process.stdout.readline() if ready else ""
         self.count += 1
         if not reply:

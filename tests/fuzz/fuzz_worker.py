@@ -10,7 +10,7 @@ import json
 import os
 import resource
 import sys
-import time
+import threading
 import traceback
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -126,7 +126,7 @@ def misbehave(how: str, path: str) -> int:
     if how == "raise":
         raise RuntimeError(how)
     if how == "hang":
-        time.sleep(60)
+        threading.Event().wait()
     if how == "touch":
         Path(path).write_text(how)
     if how == "grow":

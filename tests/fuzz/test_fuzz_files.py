@@ -25,6 +25,8 @@ from mupc.cli.transfer import DataFlags, GridFlags, LearningFlags, NetworkFlags
 from mupc.data import Normalisation
 from mupc.network._saved import write
 
+pytestmark = pytest.mark.slow
+
 IDX = ("train-images-idx3-ubyte", "train-labels-idx1-ubyte", "t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte")
 CIFAR = (*(f"data_batch_{number}.bin" for number in range(1, 6)), "test_batch.bin")
 ARRAYS = {
