@@ -17,17 +17,18 @@ import json
 import sys
 import time
 
-from rich.console import Console
 from rich.table import Table
 
-from mupc.cli.config import TrainConfig
+from mupc.cli.config import TrainFlags
 from mupc.cli.display import percent
-from mupc.cli.flags import OutputFlags
-from mupc.cli.job import train
+from mupc.cli.flags import TrainOutputFlags
 from mupc.cli.run_folder import RunFolder
+from mupc.cli.runner import Session
+from mupc.cli.train_job import train
+from mupc.io import Interruption
 from mupc.plots import draw_learning_curve
 
-MUPC = TrainConfig(
+MUPC = TrainFlags(
     data="digits",
     width=64,
     hidden_layers=128,
@@ -50,20 +51,24 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=0, help="seed of all runs (default: 0)")
     parser.add_argument("--out", help="folder for the runs and the figure, new or empty (default: runs/main-job-N)")
     options = parser.parse_args()
-    begin = time.perf_counter()
-    console = Console()
+    with Interruption("main_job") as interruption:
+        return _run(options.seed, options.out, Session("main_job", json=False, quiet=False, interruption=interruption))
+
+
+def _run(seed: int, out: str | None, session: Session) -> int:
+    begin, console = time.perf_counter(), session.console
     try:
-        folder = RunFolder(options.out, "main-job").path
+        folder = RunFolder(out, "main-job").path
     except ValueError as error:
         print(f"main_job: {error}", file=sys.stderr)
         return 2
     summaries, curves = {}, {}
     for name, config in RUNS.items():
         console.print(f"\n{name}", style="bold", highlight=False)
-        out = folder / name.lower().replace("μ", "mu").replace(",", "").replace(" ", "-")
-        config = dataclasses.replace(config, seed=options.seed)
-        summaries[name] = train(config, OutputFlags(out=str(out)), console)
-        lines = (out / "metrics.jsonl").read_text(encoding="utf-8").splitlines()
+        place = folder / name.lower().replace("μ", "mu").replace(",", "").replace(" ", "-")
+        config = dataclasses.replace(config, seed=seed)
+        summaries[name] = train(config, TrainOutputFlags(out=str(place)), session=session)
+        lines = (place / "metrics.jsonl").read_text(encoding="utf-8").splitlines()
         curves[name] = [json.loads(line) for line in lines]
         if summaries[name]["interrupted"]:
             return 130
@@ -91,7 +96,7 @@ def _table(summaries: dict) -> Table:
     return table
 
 
-def _rates(config: TrainConfig) -> str:
+def _rates(config: TrainFlags) -> str:
     """Learning rates of weights and activities."""
     return f"{config.weight_lr:g}" + (f", {config.activity_lr:.2g}" if config.method == "pc" else "")
 

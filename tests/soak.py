@@ -17,10 +17,11 @@ from typing import NamedTuple
 import jax.random as jr
 
 import mupc
-from mupc.cli.config import TrainConfig
-from mupc.cli.flags import OutputFlags
-from mupc.cli.job import train
-from mupc.cli.train_flags import SafetyFlags
+from mupc.cli.config import TrainFlags
+from mupc.cli.flags import TrainOutputFlags
+from mupc.cli.runner import Session
+from mupc.cli.train import SafetyFlags
+from mupc.cli.train_job import train
 
 WARM_UP, MOST_GROWTH, SHOWN = 0.2, 0.05, 10
 STEPS_PER_EPOCH = 22  # of the digits, in batches of 64
@@ -40,7 +41,7 @@ def sample(at):
     return Sample(at, pages * os.sysconf("SC_PAGE_SIZE"), *(len(os.listdir(f"/proc/self/{x}")) for x in ("fd", "task")))
 
 
-class Watch(contextlib.AbstractContextManager):
+class Watch:
     """In the place of what listens to signals: is asked every 20 steps whether to stop, and takes a sample."""
 
     def __init__(self):
@@ -50,15 +51,16 @@ class Watch(contextlib.AbstractContextManager):
         self.samples.append(sample(20 * len(self.samples)))
         return False
 
-    def __exit__(self, *error):
-        pass
+    def gracefully(self):
+        return contextlib.nullcontext()
 
 
 def train_long(folder, steps):
     """One run of so many steps."""
     watch = Watch()
-    config = TrainConfig(width=16, hidden_layers=3, epochs=steps / STEPS_PER_EPOCH, evaluate_every=40)
-    summary = train(config, OutputFlags(quiet=True, out=str(folder)), None, SafetyFlags(checkpoint_every=20), watch)
+    config = TrainFlags(width=16, hidden_layers=3, epochs=steps / STEPS_PER_EPOCH, evaluate_every=40)
+    session = Session("soak", json=False, quiet=True, interruption=watch)
+    summary = train(config, TrainOutputFlags(out=str(folder)), SafetyFlags(checkpoint_every=20), session)
     assert summary["steps"] == steps, summary
     return watch.samples
 

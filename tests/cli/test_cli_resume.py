@@ -13,7 +13,7 @@ from safetensors.numpy import load_file
 
 import mupc as library
 from mupc.cli import USAGE_ERROR
-from mupc.cli.display import Display
+from mupc.cli.train_job import Recorder
 from mupc.training import _checkpoints
 from mupc.training._checkpoints import only_writer
 
@@ -28,14 +28,14 @@ def resume(mupc, tmp_path):
 
 def at(monkeypatch, step, action):
     """Does something when the evaluation of a step has been recorded, before its checkpoint is written."""
-    show = Display.update
+    show = Recorder.__call__
 
-    def update(self, record):
+    def call(self, record):
         show(self, record)
         if record["step"] == step:
             action()
 
-    monkeypatch.setattr(Display, "update", update)
+    monkeypatch.setattr(Recorder, "__call__", call)
 
 
 def stop(number):

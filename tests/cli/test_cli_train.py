@@ -11,9 +11,12 @@ from rich.text import Text
 
 from mupc import plots
 from mupc.cli import config, flags, outcome, reach
-from mupc.cli.config import TrainConfig
-from mupc.cli.display import Display
+from mupc.cli.config import TrainFlags
+from mupc.cli.display import ProgressDisplay
+from mupc.cli.parsing import flag
+from mupc.cli.runner import Session, silent_session
 from mupc.cli.solvers import SOLVERS, make_solver
+from mupc.cli.train_job import Recorder, parts
 from mupc.inference._energy import LOSSES
 from mupc.learning._optimiser import OPTIMISERS, SCHEDULES
 from mupc.network._activation import ACTIVATIONS
@@ -40,7 +43,7 @@ def test_run_folder(train):
     about = run.json("config.json")
     assert set(about) == {"format", "config", "safety", "versions", "device", "precision", "seed"}
     assert about["config"]["width"] == 8 and about["config"]["validation"] == 0.2
-    assert set(about["config"]) == {field.name for field in dataclasses.fields(TrainConfig)}
+    assert set(about["config"]) == {field.name for field in dataclasses.fields(TrainFlags)}
     assert {"mupc", "jax", "python"} <= set(about["versions"])
 
     assert [record["step"] for record in run.metrics] == [0, 11, 18]
@@ -118,7 +121,7 @@ def test_few_layers_learn(train):
     ],
 )
 def test_the_flag_that_makes_layers_learn(changes, cure):
-    config = dataclasses.replace(TrainConfig(), **changes)
+    config = dataclasses.replace(TrainFlags(), **changes)
     few = {"learning_layers": 2, "layers": 5, "regime": "shallow"}
     assert f"; try {cure}" in reach.sentence(config, few)
     assert reach.sentence(config, few | {"learning_layers": 3}).endswith("regime: shallow")
@@ -135,21 +138,21 @@ def test_flags_without_effect_on_backpropagation(train):
 
 def test_the_weight_rate_depends_on_the_method():
     settings = ({}, {"method": "bp"}, {"solver": "error-space"}, {"method": "bp", "weight_lr": 0.3})
-    assert [TrainConfig(**each).chosen_weight_lr for each in settings] == [0.1, 0.01, 0.01, 0.3]
+    assert [TrainFlags(**each).chosen_weight_lr for each in settings] == [0.1, 0.01, 0.01, 0.3]
 
 
-def test_a_run_that_lost_accuracy_says_what_it_had():
+def test_a_run_that_lost_accuracy_says_what_it_had(monkeypatch):
     said = []
-    display = Display(Console(quiet=True), "a run")
-    display.say = said.append
+    monkeypatch.setattr(Session, "say", lambda self, line: said.append(line))
+    session = silent_session("mupc train")
     summary = {
         "interrupted": False, "diverged": False, "test_loss": 0.1, "test_accuracy": 0.5, "best_test_accuracy": 0.875,
         "seconds_per_step": 0.001, "steps": 7, "seconds": 1.0, "warnings": [], "out": "runs/x",
         "credit_reach": {"learning_layers": 4, "layers": 5, "regime": "equilibrium"},
     }  # fmt: skip
-    outcome.conclude(TrainConfig(), summary, display)
+    outcome.conclude(TrainFlags(), summary, session)
     assert said[0].startswith("test accuracy 50.0 %, 87.5 % at its best, after 7 steps")
-    outcome.conclude(TrainConfig(), summary | {"test_accuracy": 0.87}, display)
+    outcome.conclude(TrainFlags(), summary | {"test_accuracy": 0.87}, session)
     assert "test accuracy 87.0 % after 7 steps in 0:01 (1 ms per step)" in said
 
 
@@ -177,8 +180,8 @@ def test_automatic_step_size_is_kept_in_the_configuration(train):
     assert config.load(run.folder).activity_lr == "auto"
     assert config.from_dict({"activity_lr": 1}).activity_lr == 1.0
     assert isinstance(config.from_dict({"activity_lr": 1}).activity_lr, float)
-    assert make_solver(TrainConfig(activity_lr="auto", inference_steps=7)).steps == 7
-    assert make_solver(TrainConfig(hidden_layers=5)).steps == 5
+    assert make_solver(TrainFlags(activity_lr="auto", inference_steps=7)).steps == 7
+    assert make_solver(TrainFlags(hidden_layers=5)).steps == 5
 
 
 def test_divergence(train):
@@ -193,14 +196,14 @@ def test_divergence(train):
 
 
 def test_interruption_keeps_what_was_recorded(train, monkeypatch):
-    show = Display.update
+    show = Recorder.__call__
 
     def interrupt(self, record):
         show(self, record)
         if record["step"] > 0:
             raise KeyboardInterrupt
 
-    monkeypatch.setattr(Display, "update", interrupt)
+    monkeypatch.setattr(Recorder, "__call__", interrupt)
     run = train()
     assert run.code == 130
     assert len(run.err.splitlines()) == 1
@@ -219,34 +222,30 @@ def test_default_folders_are_numbered(mupc, tmp_path, monkeypatch):
     assert not any((tmp_path / "runs" / "digits-bp-1").iterdir())
 
 
-def test_progress_bar_on_a_terminal():
+RECORD = {
+    "step": 10,
+    "total_steps": 20,
+    "train_loss": 0.25,
+    "test_accuracy": 0.5,
+    "learning_layers": 6,
+    "layers": 129,
+    "regime": "shallow",
+}
+
+
+@pytest.mark.parametrize(("width", "shown"), [(120, 6), (80, 4), (60, 3)])
+def test_progress_bar_on_a_terminal(width, shown):
+    """What matters most stays in a narrow terminal: the bar, the step, the loss and the time left, on one line."""
     stream = io.StringIO()
-    console = Console(file=stream, force_terminal=True, width=120)
-    with Display(console, "title") as display:
-        for step in (0, 5, 10):
-            display.update(
-                {
-                    "step": step,
-                    "total_steps": 20,
-                    "train_loss": 0.25,
-                    "test_accuracy": 0.5,
-                    "learning_layers": 6,
-                    "layers": 129,
-                    "regime": "shallow",
-                    "steps_per_second": 0.1,
-                }
-            )
-    shown = Text.from_ansi(stream.getvalue()).plain
-    for part in (
-        "title",
-        "10/20",
-        "loss 0.2500",
-        "accuracy 50.0 %",
-        "6/129 layers learn (shallow)",
-        "0.1 steps/s",
-        "left",
-    ):
-        assert part in shown
+    console = Console(file=stream, force_terminal=True, width=width)
+    with ProgressDisplay(console, "step", "compiling …", estimate=False) as progress:
+        progress.update(10, 20, parts(RECORD, rate=0.1), left=100.0)
+    (line,) = Text.from_ansi(stream.getvalue()).plain.splitlines()[-1:]
+    assert len(line.rstrip()) <= width
+    assert "━━━━━" in line and line.rstrip().endswith(" left")
+    every = ["step 10/20", "loss 0.2500", "accuracy 50.0 %", "6/129 layers learn (shallow)", "0.1 steps/s", " left"]
+    kept = [*every[: shown - 1], every[-1]]
+    assert [part for part in every if part in line] == kept
 
 
 @pytest.mark.slow
@@ -265,7 +264,7 @@ def test_choices_are_those_of_the_library():
         flags.Schedule: SCHEDULES,
         flags.Precision: POLICIES,
         flags.Solver: SOLVERS,
-        typing.get_type_hints(TrainConfig)["method"]: METHODS,
+        typing.get_type_hints(TrainFlags)["method"]: METHODS,
     }
     for literal, table in tables.items():
         assert set(typing.get_args(literal)) == set(table)
@@ -300,15 +299,12 @@ def test_inference_that_climbs_is_told(train):
 
 def test_a_loss_that_rises_again_is_told():
     records = [{"step": s, "train_loss": loss, "energy": loss, "diverged": False} for s, loss in ((1, 0.01), (2, 0.5))]
-    (line,) = outcome.warnings(TrainConfig(), records)
+    (line,) = outcome.warnings(TrainFlags(), records)
     assert "rose from 0.01 at step 1 to 0.5" in line
-    assert outcome.warnings(TrainConfig(), records[:1]) == []
+    assert outcome.warnings(TrainFlags(), records[:1]) == []
 
 
 def test_messages_name_flags():
-    assert config.in_flags("lr must be finite, got nan.") == "--activity-lr must be finite, got nan."
-    assert config.in_flags("hidden_layers must be at least 1") == "--hidden-layers must be at least 1"
-    assert config.in_flags("steps must be at least 0") == "--inference-steps must be at least 0"
-    assert config.in_flags("cg_steps must be at least 1") == "--cg-steps must be at least 1"
-    assert config.in_flags("use skip=0") == "use skip=0"
-    assert config.in_flags("skip=9 needs; or skip=0 for none") == "--skip 9 needs; or --skip 0 for none"
+    flags = {"lr": "--activity-lr", "hidden_layers": "--hidden-layers", "cg_steps": "--cg-steps"}
+    flags |= {"steps": "--inference-steps", "ErrorSpace": "--solver error-space", "Energy": "mupc.Energy"}
+    assert {name: flag(name) for name in flags} == flags

@@ -39,7 +39,7 @@ def stop(*args: Any, **options: Any) -> Any:
 def cut_off() -> None:
     """Puts a stop where commands begin to compute."""
     for module, name in (
-        ("mupc.cli.job", "fit"),
+        ("mupc.cli.train_job", "fit"),
         ("mupc.cli.sweep_job", "_work"),
         ("mupc.cli.check_job", "_folder"),
         ("mupc.cli.check_job", "coordinate_sizes"),
@@ -76,13 +76,13 @@ def command(argv: list[str]) -> int:
 def resume(folder: str, whole: str) -> int:
     """Goes on with a run, without a stop; what ends well must have come to what `whole` came to."""
     import mupc
-    from mupc.cli import job
+    from mupc.cli import train_job
 
-    job.fit, job.draw = mupc.fit, lambda *arguments: None
+    train_job.fit, train_job.draw = mupc.fit, lambda *arguments: None
     try:
         code = command(["train", "--resume", folder, "--quiet"])
     finally:
-        job.fit = stop
+        train_job.fit = stop
     assert code or outcome(Path(folder)) == outcome(Path(whole)), "silently wrong"
     return code
 
@@ -91,12 +91,12 @@ def library(call: Callable[..., Any]) -> Callable[..., int]:
     """A call of the library, with mistakes as the command line shows them."""
 
     def run(*arguments: Any) -> int:
-        from mupc.cli import _complain, _explain
+        from mupc.cli.runner import complain, explain
 
         try:
             call(*arguments)
         except (ValueError, OSError) as error:
-            return _complain(f"mupc: {_explain(error)}", 2)
+            return complain("mupc", explain(error), 2)
         return 0
 
     return run
@@ -116,9 +116,9 @@ def network(path: str) -> None:
 
 
 def config(path: str) -> None:
-    from mupc.cli.config import TrainConfig, load
+    from mupc.cli.config import TrainFlags, load
 
-    assert isinstance(load(path), TrainConfig)
+    assert isinstance(load(path), TrainFlags)
 
 
 def misbehave(how: str, path: str) -> int:

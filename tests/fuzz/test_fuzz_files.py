@@ -18,7 +18,7 @@ from PIL import Image
 from safetensors.numpy import save as to_safetensors
 
 import mupc
-from mupc.cli.config import TrainConfig, as_dict
+from mupc.cli.config import TrainFlags, as_dict
 from mupc.cli.export_job import KEY, Notes, _encode
 from mupc.cli.run_folder import dumps
 from mupc.cli.transfer import DataFlags, GridFlags, LearningFlags, NetworkFlags
@@ -89,7 +89,7 @@ def test_cifar(fuzzer, place, data):
     fuzzer.check("data", "cifar10", str(folder))
 
 
-CONFIG = as_dict(TrainConfig())
+CONFIG = as_dict(TrainFlags())
 
 
 @st.composite

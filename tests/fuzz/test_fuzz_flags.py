@@ -15,15 +15,15 @@ import mupc
 from mupc.bench import PRESETS, WORKLOADS
 from mupc.cli.bench import BenchFlags
 from mupc.cli.check import CheckFlags
-from mupc.cli.config import TrainConfig
+from mupc.cli.config import TrainFlags
 from mupc.cli.export import ExportFlags
-from mupc.cli.flags import OutputFlags
+from mupc.cli.flags import TrainOutputFlags
 from mupc.cli.hessian import HessianFlags
 from mupc.cli.predict import PredictFlags
 from mupc.cli.report import report
 from mupc.cli.reproduce import reproduce
 from mupc.cli.sweep import SweepFlags, WorkFlags
-from mupc.cli.train_flags import SafetyFlags
+from mupc.cli.train import SafetyFlags
 from mupc.cli.transfer import TransferFlags
 from mupc.experiments import CATALOGUE
 
@@ -49,7 +49,7 @@ TINY = ("--width", "3", "--hidden-layers", "2")
 
 
 @fuzz(quick=25, full=900)
-@given(words=argv(flags(TrainConfig) | flags(OutputFlags) | flags(SafetyFlags), SIZED, ("train", *TINY)))
+@given(words=argv(flags(TrainFlags) | flags(TrainOutputFlags) | flags(SafetyFlags), SIZED, ("train", *TINY)))
 def test_train(fuzzer, words):
     fuzzer.check("command", words)
 

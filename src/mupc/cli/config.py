@@ -1,4 +1,4 @@
-"""The configuration of a training run: from flags, and in the file that repeats the run. Nothing here imports JAX."""
+"""The settings of a training run, as flags and in the `config.json` that repeats the run. Nothing here imports JAX."""
 
 import dataclasses
 import difflib
@@ -10,13 +10,40 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal
 
+import tyro
+
 from .flags import ACTIVITY_LR, WEIGHT_LR, WEIGHT_LR_ALL, DataFlags, InferenceFlags, LearningFlags, NetworkFlags
-from .parse import parse
+from .parsing import SYNONYMS
+
+FORMAT = 1
+"""Of `config.json`; a version of mupc that reads it otherwise counts on."""
+_GROUPS = {"data": DataFlags, "network": NetworkFlags, "inference": InferenceFlags, "learning": LearningFlags}
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class TrainConfig(LearningFlags, InferenceFlags, NetworkFlags, DataFlags):
-    """Everything that decides the numbers of a training run, one attribute per flag."""
+class TrainingGroups:
+    """Flags of a command that trains, in the sections of its help."""
+
+    data: tyro.conf.OmitArgPrefixes[DataFlags]
+    network: tyro.conf.OmitArgPrefixes[NetworkFlags]
+    inference: tyro.conf.OmitArgPrefixes[InferenceFlags]
+    learning: tyro.conf.OmitArgPrefixes[LearningFlags]
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class TrainFlags(LearningFlags, InferenceFlags, NetworkFlags, DataFlags):
+    """Every flag that decides the numbers of a training run."""
+
+    @classmethod
+    def gather(cls, flags: TrainingGroups) -> "TrainFlags":
+        """Return the flags of all groups as one object."""
+        groups = (getattr(flags, name) for name in _GROUPS)
+        return cls(**{key: value for group in groups for key, value in dataclasses.asdict(group).items()})
+
+    def groups(self) -> dict[str, Any]:
+        """Return the groups by name: the inverse of `gather`."""
+        values = dataclasses.asdict(self)
+        return {name: group(**_pick(values, group)) for name, group in _GROUPS.items()}
 
     @property
     def chosen_weight_lr(self) -> float:
@@ -27,49 +54,35 @@ class TrainConfig(LearningFlags, InferenceFlags, NetworkFlags, DataFlags):
 
     @property
     def chosen_activity_lr(self) -> float | str | None:
-        """The step size of inference, of solvers that have one."""
+        """The step size of inference, for solvers that have one."""
         return ACTIVITY_LR.get(self.solver) if self.activity_lr is None else self.activity_lr
 
 
-FORMAT = 1
-"""Of `config.json`; a later mupc that reads it in another way counts on."""
-SYNONYMS = {"depth": ("hidden_layers",), "beta": ("activity_lr",), "lr": ("weight_lr", "activity_lr")}
-"""What others call settings."""
-_GROUPS = {"data": DataFlags, "network": NetworkFlags, "inference": InferenceFlags, "learning": LearningFlags}
+TrainConfig = TrainFlags
 
 
 def parse_with(
     flags_type: Any, argv: list[str], prog: str, description: str, base: Any = None, **others: Any
 ) -> tuple[TrainConfig, Any]:
-    """Flags, over those of `base` or `--config FILE`, over the defaults, for a class that has the groups of a training
-    run; `others` are the defaults of the rest."""
-    for word in argv:
-        if (names := SYNONYMS.get(word.removeprefix("--").partition("=")[0])) and word.startswith("--"):
-            meant = " or ".join(f"--{name.replace('_', '-')}" for name in names)
-            raise ValueError(f"there is no {word.partition('=')[0]}: did you mean {meant}?")
-    if base is None:
-        path = given(argv, "--config")
-        base = TrainConfig() if path is None else load(path)
-    values = dataclasses.asdict(base)
-    groups: dict[str, Any] = {name: group(**_pick(values, group)) for name, group in _GROUPS.items()}
-    flags = parse(
-        flags_type,
-        argv,
-        prog=prog,
-        description=description,
-        default=flags_type(**groups, **others),
-    )
-    found = {key: value for name in _GROUPS for key, value in dataclasses.asdict(getattr(flags, name)).items()}
-    return TrainConfig(**found), flags
+    from .parse import parse
+
+    base = TrainFlags() if base is None else base
+    flags = parse(flags_type, argv, prog=prog, description=description, default=flags_type(**base.groups(), **others))
+    if flags.output.config is not None:
+        base = load(flags.output.config)
+        flags = parse(
+            flags_type, argv, prog=prog, description=description, default=flags_type(**base.groups(), **others)
+        )
+    return TrainFlags.gather(flags), flags
 
 
-def as_dict(config: TrainConfig) -> dict[str, Any]:
+def as_dict(config: TrainFlags) -> dict[str, Any]:
     """The configuration in the order of the help."""
     values = dataclasses.asdict(config)
     return {key: values[key] for group in _GROUPS.values() for key in _pick(values, group)}
 
 
-def load(path: str | Path) -> TrainConfig:
+def load(path: str | Path) -> TrainFlags:
     """The configuration in a `config.json`, or in the run folder that holds one."""
     content = read(path)
     values = content.get("config", content)
@@ -96,9 +109,9 @@ def read(path: str | Path) -> dict[str, Any]:
     return content
 
 
-def from_dict(values: Mapping[str, Any], where: str = "the configuration") -> TrainConfig:
+def from_dict(values: Mapping[str, Any], where: str = "the configuration") -> TrainFlags:
     """A configuration from plain values; unknown keys and values of a wrong type are refused."""
-    kinds = typing.get_type_hints(TrainConfig)
+    kinds = typing.get_type_hints(TrainFlags)
     for key, value in values.items():
         if key not in kinds:
             near = SYNONYMS.get(key) or difflib.get_close_matches(key, kinds, n=1)
@@ -109,17 +122,7 @@ def from_dict(values: Mapping[str, Any], where: str = "the configuration") -> Tr
             near = difflib.get_close_matches(str(value), _words(kinds[key]), n=1)
             hint = f" Did you mean {near[0]!r}?" if near else ""
             raise ValueError(f"{where} has {key} = {value!r}: it must be {_describe(kinds[key])}.{hint}")
-    return TrainConfig(**{key: _typed(value, kinds[key]) for key, value in values.items()})
-
-
-def given(argv: list[str], name: str) -> str | None:
-    """What a flag says, ahead of the real parse, whose defaults it decides."""
-    for index, flag in enumerate(argv):
-        if flag.startswith(f"{name}="):
-            return flag.removeprefix(f"{name}=")
-        if flag == name:
-            return next(iter(argv[index + 1 :]), None)
-    return None
+    return TrainFlags(**{key: _typed(value, kinds[key]) for key, value in values.items()})
 
 
 def _pick(values: Mapping[str, Any], group: Any) -> dict[str, Any]:
@@ -174,7 +177,7 @@ _SPELLINGS = {
 
 def in_flags(message: str) -> str:
     """A message of the library with its arguments named as flags: `hidden_layers` becomes `--hidden-layers`."""
-    names = sorted((field.name for field in dataclasses.fields(TrainConfig)), key=len, reverse=True)
+    names = sorted((field.name for field in dataclasses.fields(TrainFlags)), key=len, reverse=True)
     for spelling, name in _SPELLINGS.items():
         message = re.sub(spelling, name, message)
     for name in (name for name in names if "_" in name or re.match(rf"{name}( must|=)", message)):

@@ -1,123 +1,124 @@
-"""What a training run shows while it goes: a progress bar on a terminal, plain lines elsewhere, or nothing."""
+"""What commands show while they work: a bar on a terminal, plain lines elsewhere, nothing on a quiet console."""
 
 import time
+from collections.abc import Sequence
 from types import TracebackType
-from typing import Any
 
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColumn, SpinnerColumn, Task, TextColumn
+from rich.console import Console, RenderableType
+from rich.progress import Progress, ProgressColumn, Task
+from rich.progress_bar import ProgressBar
+from rich.table import Table
 from rich.text import Text
 
-Record = dict[str, Any]
+BAR = 10, 40
+"""The narrowest and the widest bar, in characters."""
+ROOM = 12
+"""Characters that the time left may take."""
 
 
 def percent(fraction: float | None) -> str:
+    """Return a fraction as 12.3 %."""
     return "–" if fraction is None else f"{100 * fraction:.1f} %"
 
 
 def clock(seconds: float) -> str:
-    """Seconds as 0:07 or 1:02:03."""
+    """Return seconds as 0:07 or 1:02:03."""
     minutes, rest = divmod(max(0, round(seconds)), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours}:{minutes:02d}:{rest:02d}" if hours else f"{minutes}:{rest:02d}"
 
 
-def speed(steps_per_second: float) -> str:
-    return f"{steps_per_second:.0f} steps/s" if steps_per_second >= 10 else f"{steps_per_second:.2g} steps/s"
-
-
-def words(record: Record) -> dict[str, str]:
-    """The parts of a record that are shown, as text; those it has not got are left out."""
-    loss = record.get("train_loss", record.get("test_loss"))
-    found = {"loss": f"loss {loss:.4f}"} if loss is not None else {}
-    if "test_accuracy" in record:
-        found["accuracy"] = f"accuracy {percent(record['test_accuracy'])}"
-    if "learning_layers" in record:
-        regime = f" ({record['regime']})" if record.get("regime") else ""
-        found["layers"] = f"{record['learning_layers']}/{record['layers']} layers learn{regime}"
-    if record.get("steps_per_second"):
-        found["speed"] = speed(record["steps_per_second"])
-    return found
-
-
-def time_left(record: Record) -> float | None:
-    rate = record.get("steps_per_second")
-    return (record["total_steps"] - record["step"]) / rate if rate else None
-
-
 def say(console: Console, line: str) -> None:
-    """A line for people, as it is, wrapped by the terminal alone."""
+    """Show a line as it is; only the terminal wraps it."""
     console.print(line, soft_wrap=True, highlight=False, markup=False)
 
 
-class Display:
-    """A context in which `update(record)` shows each evaluation. Shows nothing if `quiet`."""
+class ProgressDisplay:
+    """A context in which `update` shows how far a command is.
 
-    def __init__(self, console: Console, title: str, quiet: bool = False) -> None:
-        self.console, self.title, self.quiet = console, title, quiet
-        self._bar = _bar(console) if console.is_terminal and not quiet else None
-        self._trained = 0  # evaluations after training steps; the first of them includes compiling
-        self._task = self._bar.add_task("compiling …", total=None, note="", deadline=None) if self._bar else None
+    **Arguments:** the `console`, what is counted (`unit`, such as "step"), what happens before the first one is done
+    (`waiting`, such as "compiling …"), and whether to `estimate` the time left from the pace since the first update.
 
-    def __enter__(self) -> "Display":
-        self.say(self.title)
-        if self._bar:
+    **Example:**
+
+    ```python
+    with ProgressDisplay(console, "step", "compiling …") as progress:
+        progress.update(11, 22, ["loss 0.2500", "accuracy 50.0 %"])
+    ```
+    """
+
+    def __init__(self, console: Console, unit: str, waiting: str = "", estimate: bool = True) -> None:
+        self.console, self._unit, self._waiting, self._estimate = console, unit, waiting, estimate
+        self._bar = Progress(_Line(console), console=console) if console.is_terminal and not console.quiet else None
+        self._task = None if self._bar is None else self._bar.add_task(waiting, total=None, parts=(), deadline=None)
+        self._first: tuple[float, int] | None = None
+
+    def __enter__(self) -> "ProgressDisplay":
+        if self._bar is not None:
             self._bar.start()
-        else:
-            self.say("compiling …")
+        elif self._waiting:
+            say(self.console, self._waiting)
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self._bar:
+        if self._bar is not None:
             self._bar.stop()
 
-    def say(self, line: str) -> None:
-        """A line for people, wrapped by the terminal alone."""
-        if not self.quiet:
-            say(self.console, line)
+    def update(
+        self, done: int, total: int, parts: Sequence[str] = (), *, left: float | None = None, plain: str | None = None
+    ) -> None:
+        """Show that `done` of `total` are done.
 
-    def update(self, record: Record) -> None:
-        """Shows an evaluation."""
-        self._trained += record["step"] > 0
-        if self._trained == 1:
-            record = record | {"steps_per_second": None}
-        left = time_left(record)
+        **Arguments:** more to show in `parts`, the most important first: a narrow terminal leaves the last ones out.
+        The seconds `left`, where they are not estimated. What is shown instead where there is no terminal (`plain`, ""
+        for nothing).
+        """
+        left = self._time_left(done, total) if self._estimate else left
         if self._bar is not None and self._task is not None:
-            begun = record["step"] > 0
             self._bar.update(
                 self._task,
-                description="training" if begun else "compiling …",
-                total=record["total_steps"],
-                completed=record["step"],
-                note=" · ".join(words(record).values()),
+                description=f"{self._unit} {done}/{total}" if done or not self._waiting else self._waiting,
+                total=total,
+                completed=done,
+                parts=tuple(parts),
                 deadline=None if left is None else time.monotonic() + left,
             )
             return
-        parts = [f"step {record['step']}/{record['total_steps']}", *words(record).values()]
-        if left:
-            parts.append(f"{clock(left)} left")
-        self.say("  ".join(parts))
+        words = [f"{self._unit} {done}/{total}", *parts, *([] if not left else [f"{clock(left)} left"])]
+        line = "  ".join(words) if plain is None else plain
+        if line:
+            say(self.console, line)
+
+    def _time_left(self, done: int, total: int) -> float | None:
+        now = time.monotonic()
+        if self._first is None:
+            self._first = now, done
+        begin, before = self._first
+        return (now - begin) / (done - before) * (total - done) if done > before else None
 
 
-class _TimeLeft(ProgressColumn):
-    """Counts down between evaluations, at the speed of the latest interval."""
+class _Line(ProgressColumn):
+    """A bar, the count, as many parts as fit, and the time left, which counts down between updates."""
 
     max_refresh = 0.5
 
-    def render(self, task: Task) -> Text:
-        deadline = task.fields.get("deadline")
-        return Text("" if deadline is None else f"{clock(deadline - time.monotonic())} left", style="cyan")
+    def __init__(self, console: Console) -> None:
+        super().__init__()
+        self._console = console
 
-
-def _bar(console: Console) -> Progress:
-    return Progress(
-        SpinnerColumn(),
-        TextColumn("{task.description}"),
-        BarColumn(bar_width=20),
-        MofNCompleteColumn(),
-        TextColumn("{task.fields[note]}"),
-        _TimeLeft(),
-        console=console,
-    )
+    def render(self, task: Task) -> RenderableType:
+        deadline = task.fields["deadline"]
+        words = [task.description, *task.fields["parts"]]
+        room = self._console.width - BAR[0] - ROOM - 2
+        while len(words) > 1 and len(" · ".join(words)) > room:
+            words.pop()
+        if deadline is not None:
+            words.append(f"{clock(deadline - time.monotonic())} left")
+        text = " · ".join(words)
+        width = min(BAR[1], max(BAR[0], self._console.width - len(text) - 2))
+        line = Table.grid(padding=(0, 1))
+        bar = ProgressBar(total=task.total, completed=task.completed, width=width, pulse=task.total is None)
+        line.add_row(bar, Text(text, no_wrap=True, overflow="ellipsis"))
+        return line

@@ -175,6 +175,14 @@ class ScreenFlags:
 class OutputFlags(ScreenFlags):
     """Where results go, and what is shown."""
 
+    out: Annotated[str | None, hint("(default: runs/COMMAND-N)", "DIR")] = None
+    """Run folder; it must be new or empty."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class TrainOutputFlags(ScreenFlags):
+    """Where results go, and what is shown."""
+
     out: Annotated[str | None, hint("(default: runs/DATA-METHOD-N)", "DIR")] = None
     """Run folder; it must be new or empty."""
     config: Annotated[str | None, hint("(optional)", "FILE")] = None

@@ -6,10 +6,11 @@ from typing import Any
 
 from .. import plots
 from ..training import BACK_TO, FitResult
-from .config import TrainConfig
-from .display import Display, clock, percent
+from .config import TrainFlags
+from .display import clock, percent
 from .flags import ACTIVITY_LR
 from .reach import sentence
+from .runner import Session
 
 FALLEN = 0.02
 """How much accuracy a run may lose after its best evaluation before it is told."""
@@ -18,7 +19,7 @@ Summary = dict[str, Any]
 
 
 def outcome(
-    config: TrainConfig, records: list[Record], result: FitResult | None, folder: Path, resumable: bool
+    flags: TrainFlags, records: list[Record], result: FitResult | None, folder: Path, resumable: bool
 ) -> Summary:
     """How training ended, from its records alone if it was broken off."""
     last = next((record for record in reversed(records) if not record["diverged"]), {})
@@ -37,7 +38,7 @@ def outcome(
         "validation_accuracy": last.get("validation_accuracy"),
         "train_loss": last.get("train_loss"),
         "best_test_accuracy": max(accuracies, default=None),
-        "warnings": warnings(config, records),
+        "warnings": warnings(flags, records),
         "divergences": [{key: record[key] for key in ("step", BACK_TO, "weight_lr")} for record in _backs(records)],
         "steps": steps,
         "seconds_per_step": result.seconds_per_step if result and rates else 1 / rates[-1] if rates else None,
@@ -57,7 +58,7 @@ def _backs(records: list[Record]) -> list[Record]:
     return [record for record in records if BACK_TO in record]
 
 
-def warnings(config: TrainConfig, records: list[Record]) -> list[str]:
+def warnings(flags: TrainFlags, records: list[Record]) -> list[str]:
     """What went wrong without an end: a divergence, a loss that rose again, inference that climbed."""
     found = [
         f"training diverged before step {record['step']} and went back to step {record[BACK_TO]} with half the "
@@ -68,16 +69,16 @@ def warnings(config: TrainConfig, records: list[Record]) -> list[str]:
     if trained:
         best, last = min(trained, key=lambda record: record["train_loss"]), trained[-1]
         if last["train_loss"] > 3 * best["train_loss"]:
-            descends = config.method == "pc" and config.solver in ACTIVITY_LR
+            descends = flags.method == "pc" and flags.solver in ACTIVITY_LR
             cure = "lower --activity-lr, then --weight-lr" if descends else "lower --weight-lr"
             found.append(
                 f"training became unstable: the loss rose from {best['train_loss']:.3g} at step {best['step']} to "
                 f"{last['train_loss']:.3g}; {cure}, or use --schedule cosine"
             )
-        plain = not (config.activity_decay or config.weight_decay or config.orthogonality)
-        if plain and config.method == "pc" and last["energy"] > 1.01 * config.output_precision * last["train_loss"]:
+        plain = not (flags.activity_decay or flags.weight_decay or flags.orthogonality)
+        if plain and flags.method == "pc" and last["energy"] > 1.01 * flags.output_precision * last["train_loss"]:
             found.append(
-                f"inference raised the energy from {config.output_precision * last['train_loss']:.3g} to "
+                f"inference raised the energy from {flags.output_precision * last['train_loss']:.3g} to "
                 f"{last['energy']:.3g} instead of lowering it; lower --activity-lr"
             )
     return found
@@ -91,7 +92,7 @@ def draw(records: list[Record], reach: Record, folder: Path) -> None:
         plots.draw_credit_reach(reach, figures / "credit-reach.png")
 
 
-def conclude(config: TrainConfig, summary: Summary, display: Display) -> None:
+def conclude(flags: TrainFlags, summary: Summary, session: Session) -> None:
     """The last lines: how well, how fast, how deep, and where it all is."""
     if not (summary["interrupted"] or summary["diverged"]):
         quality = f"test loss {summary['test_loss']:.4f}"
@@ -100,8 +101,8 @@ def conclude(config: TrainConfig, summary: Summary, display: Display) -> None:
             fallen = f", {percent(best)} at its best," if best > summary["test_accuracy"] + FALLEN else ""
             quality = f"test accuracy {percent(summary['test_accuracy'])}{fallen}"
         pace = f"{1e3 * summary['seconds_per_step']:.3g} ms per step"
-        display.say(f"{quality} after {summary['steps']} steps in {clock(summary['seconds'])} ({pace})")
-        display.say(sentence(config, summary["credit_reach"]))
+        session.say(f"{quality} after {summary['steps']} steps in {clock(summary['seconds'])} ({pace})")
+        session.say(sentence(flags, summary["credit_reach"]))
     for line in summary["warnings"]:
-        display.say(f"warning: {line}")
-    display.say(f"run folder {summary['out']}")
+        session.say(f"warning: {line}")
+    session.say(f"run folder {summary['out']}")

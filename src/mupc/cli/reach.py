@@ -9,35 +9,40 @@ from ..data import Dataset
 from ..diagnostics import LIMITS, CreditReach, credit_reach
 from ..inference import AbstractSolver, Energy, infer
 from ..network import Network
-from .config import TrainConfig
+from .config import TrainFlags
 from .flags import WEIGHT_LR_ALL
 
 Record = dict[str, Any]
 
 
 class ReachMeter:
-    """Measures credit reach on the first training batch; `latest` is that of the last finite network."""
+    """Measure credit reach on the first training batch; `latest` is that of the last finite network. Backpropagation
+    has no solver, and nothing is measured."""
 
-    def __init__(self, config: TrainConfig, solver: AbstractSolver, energy: Energy, dataset: Dataset) -> None:
-        self.config, self.solver, self.energy = config, solver, energy
-        batch = slice(0, config.batch_size)
+    def __init__(self, flags: TrainFlags, solver: AbstractSolver | None, energy: Energy, dataset: Dataset) -> None:
+        self.flags, self.solver, self.energy, self.dataset = flags, solver, energy, dataset
+        batch = slice(0, flags.batch_size)
         self.x = dataset.normalisation(dataset.train.raw[batch])
         self.y = dataset.encode(dataset.train.targets[batch])
         self.latest: CreditReach | None = None
+        self.network: Network | None = None
 
     def regime(self, network: Network) -> str | None:
-        """The regime in which a network would take its next step; None if it is not finite any more."""
-        solution = infer(network, self.x, self.y, self.solver, energy=self.energy, precision=self.config.precision)
-        found = credit_reach(network, solution, self.x, self.y, energy=self.energy, optimiser=self.config.optimiser)
+        """Return the regime in which a network would take its next step; None if it is not finite any more."""
+        self.network = network
+        if self.solver is None:
+            return None
+        solution = infer(network, self.x, self.y, self.solver, energy=self.energy, precision=self.flags.precision)
+        found = credit_reach(network, solution, self.x, self.y, energy=self.energy, optimiser=self.flags.optimiser)
         if not np.all(np.isfinite(found.gradient_norms)):
             return None
         self.latest = found
         return found.regime
 
 
-def summarise(meter: ReachMeter | None, records: list[Record]) -> Record:
-    """Credit reach for `summary.json`. Backpropagation has only what the last record tells."""
-    if meter is not None and meter.latest is not None:
+def summarise(meter: ReachMeter, records: list[Record]) -> Record:
+    """Return credit reach for `summary.json`. For backpropagation that is what the last record holds."""
+    if meter.latest is not None:
         found = meter.latest
         derived = {name: getattr(found, name) for name in ("layers", "ratio", "regime")}
         return {**dataclasses.asdict(found), **derived, "evidence": found.evidence._asdict()}
@@ -45,11 +50,11 @@ def summarise(meter: ReachMeter | None, records: list[Record]) -> Record:
     return {
         "learning_layers": last.get("learning_layers"),
         "layers": last.get("layers"),
-        "regime": "backprop" if meter is None else None,
+        "regime": "backprop" if meter.solver is None else None,
     }
 
 
-def sentence(config: TrainConfig, reach: Record) -> str:
+def sentence(flags: TrainFlags, reach: Record) -> str:
     """How many layers learn and, when they are fewer than half, the flag that changes it."""
     learning, layers = reach["learning_layers"], reach["layers"]
     start = f"{learning} of {layers} layers learn"
@@ -58,14 +63,14 @@ def sentence(config: TrainConfig, reach: Record) -> str:
     if learning == 0:
         return f"{start}: their gradients vanish; try another --seed, --activation tanh or a lower --weight-lr"
     least = f" (gradient entries of {reach['threshold']:.2g} or more)" if "threshold" in reach else ""
-    return f"{start}{least}, regime: {reach['regime']}; try {_cure(config)}"
+    return f"{start}{least}, regime: {reach['regime']}; try {_cure(flags)}"
 
 
-def _cure(config: TrainConfig) -> str:
-    if config.method == "pc" and config.solver != "error-space":
-        less = config.weight_lr is not None and config.weight_lr > WEIGHT_LR_ALL
+def _cure(flags: TrainFlags) -> str:
+    if flags.method == "pc" and flags.solver != "error-space":
+        less = flags.weight_lr is not None and flags.weight_lr > WEIGHT_LR_ALL
         rate = f" --weight-lr {WEIGHT_LR_ALL:g}" if less else ""
         return f"--solver error-space --output-precision 0.01{rate}"
-    if config.parameterisation != "mupc":
+    if flags.parameterisation != "mupc":
         return "--parameterisation mupc"
-    return "--optimiser adam" if LIMITS[config.optimiser].share else "--optimiser lion"
+    return "--optimiser adam" if LIMITS[flags.optimiser].share else "--optimiser lion"

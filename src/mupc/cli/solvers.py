@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from ..inference import ODE, AbstractSolver, ErrorSpace, ExactLinear, GradientDescent, Optax
-from .config import TrainConfig
+from .config import TrainFlags
 from .flags import InferenceFlags
 
 ODE_TOL = 1e-3
@@ -13,11 +13,11 @@ ODE_TOL = 1e-3
 class Choice(NamedTuple):
     """How to make a solver, and the flags it listens to."""
 
-    make: Callable[[TrainConfig], AbstractSolver]
+    make: Callable[[TrainFlags], AbstractSolver]
     flags: tuple[str, ...]
 
 
-def make_solver(config: TrainConfig) -> AbstractSolver:
+def make_solver(config: TrainFlags) -> AbstractSolver:
     """The solver that a configuration asks for; flags that it would not listen to are refused."""
     choice = SOLVERS[config.solver]
     for name, flag in _given(config).items():
@@ -29,47 +29,47 @@ def make_solver(config: TrainConfig) -> AbstractSolver:
     return choice.make(config)
 
 
-def without_effect(config: TrainConfig) -> list[str]:
+def without_effect(config: TrainFlags) -> list[str]:
     """The flags about inference that were given to a method that has none."""
     others = ("solver", "output_precision", "activity_decay")
     return list(_given(config, others).values()) if config.method == "bp" else []
 
 
-def _given(config: TrainConfig, others: tuple[str, ...] = ()) -> dict[str, str]:
+def _given(config: TrainFlags, others: tuple[str, ...] = ()) -> dict[str, str]:
     """The flags of solvers, and others, that differ from their defaults, as they are written."""
     names = dict.fromkeys((*others, *(flag for choice in SOLVERS.values() for flag in choice.flags)))
     given = {name: getattr(config, name) for name in names if getattr(config, name) != getattr(InferenceFlags, name)}
     return {name: f"--{name.replace('_', '-')} {value}" for name, value in given.items()}
 
 
-def _gradient_descent(config: TrainConfig) -> AbstractSolver:
+def _gradient_descent(config: TrainFlags) -> AbstractSolver:
     lr = config.chosen_activity_lr
     assert lr is not None, "gd has a default"
     steps = config.inference_steps if lr == "auto" else _steps(config, config.hidden_layers)
     return GradientDescent(lr=lr, steps=steps, momentum=config.momentum, tol=config.inference_tol)
 
 
-def _adam(config: TrainConfig) -> AbstractSolver:
+def _adam(config: TrainFlags) -> AbstractSolver:
     lr = config.chosen_activity_lr
     if not isinstance(lr, float):
         raise ValueError(f"--activity-lr {lr} needs --solver gd: give --solver adam a number, such as 0.01.")
     return Optax.adam(lr, steps=_steps(config, config.hidden_layers), tol=config.inference_tol)
 
 
-def _error_space(config: TrainConfig) -> AbstractSolver:
+def _error_space(config: TrainFlags) -> AbstractSolver:
     return ErrorSpace(steps=_steps(config, 1), cg_steps=config.cg_steps, tol=config.inference_tol)
 
 
-def _exact_linear(config: TrainConfig) -> AbstractSolver:
+def _exact_linear(config: TrainFlags) -> AbstractSolver:
     return ExactLinear(steps=_steps(config, 1), tol=config.inference_tol)
 
 
-def _ode(config: TrainConfig) -> AbstractSolver:
+def _ode(config: TrainFlags) -> AbstractSolver:
     tol = ODE_TOL if config.inference_tol is None else config.inference_tol
     return ODE(t1=config.end_time, steps=_steps(config, 4096), tol=tol)
 
 
-def _steps(config: TrainConfig, default: int) -> int:
+def _steps(config: TrainFlags, default: int) -> int:
     return default if config.inference_steps is None else config.inference_steps
 
 

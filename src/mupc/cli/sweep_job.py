@@ -22,10 +22,10 @@ from ..sweep._study import Sweep
 from ..sweep._unfinished import Unfinished
 from ..sweep._work import work
 from ..training import FitResult, Run, Scratch, fit_many
-from . import _explain
 from .config import TrainConfig, as_dict, from_dict, in_flags
 from .job import build, check_training, load_data, make_energy, number_format, training_options
 from .run_folder import RunFolder
+from .runner import explain
 from .sweep import SweepFlags, WorkFlags
 from .sweep_table import Board, draw, show, summarise
 
@@ -264,4 +264,4 @@ def _message(summary: Summary, again: str) -> str:
 
 
 def _reason(error: Exception) -> str:
-    return in_flags(_explain(error))
+    return in_flags(explain(error))

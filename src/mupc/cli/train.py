@@ -1,27 +1,118 @@
-"""`mupc train`: flags in, exit code out. `job.py` does the work."""
+"""`mupc train`: its flags, and how they go over those of an earlier run. `train_job.py` does the work."""
 
-import sys
+import dataclasses
+from pathlib import Path
+from typing import Annotated, Literal
 
-from ..io import Interruption
-from .config import in_flags
-from .train_flags import parse
+import tyro
+
+from ..io import checks
+from .config import TrainFlags, TrainingGroups, as_dict, in_flags, load, read
+from .flags import TrainOutputFlags, hint
+from .parsing import flag
+from .runner import Command, Outcome, Session
 
 
-def run(argv: list[str]) -> int:
-    """Trains as the flags say and returns the exit code."""
-    config, safety, output = parse(argv)  # ahead of the imports, so that --help and wrong flags answer at once
-    from rich.console import Console
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class SafetyFlags:
+    """How a run survives interruptions and divergence."""
 
-    from .job import train
-    from .run_folder import dumps
+    resume: Annotated[str | None, hint("(optional)", "RUN")] = None
+    """Go on with the run in this folder; more --epochs train it on."""
+    keep: int = 2
+    """Checkpoints to keep; 0 writes none."""
+    checkpoint_every: Annotated[int | None, hint("(default: at evaluations)", "STEPS")] = None
+    """Steps between checkpoints."""
+    on_divergence: Literal["stop", "halve-lr"] = "stop"
+    """When the loss is not finite any more: stop, or go back with half the --weight-lr, up to five times."""
 
-    interruption = Interruption("mupc train")
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class TrainCommandFlags(TrainingGroups):
+    """All flags."""
+
+    safety: tyro.conf.OmitArgPrefixes[SafetyFlags]
+    output: tyro.conf.OmitArgPrefixes[TrainOutputFlags]
+
+
+def run(flags: TrainCommandFlags, session: Session) -> Outcome:
+    """Train as the flags say."""
+    settings = TrainFlags.gather(flags)
+    if flags.safety.resume is not None:
+        _check_same(settings, load(flags.safety.resume))
+    _check_safety(flags.safety)
+    from .train_job import train
+
     try:
-        summary = train(config, output, Console(), safety, interruption)
+        summary = train(settings, flags.output, flags.safety, session)
+    except checks.ArgumentError:
+        raise
     except ValueError as error:
         raise ValueError(in_flags(str(error))) from error
-    if output.json:
-        print(dumps(summary, indent=2))
-    if summary["interrupted"] or summary["diverged"]:
-        print(f"mupc train: {summary['message']}", file=sys.stderr)
-    return interruption.code if summary["interrupted"] else int(summary["diverged"])
+    return Outcome(summary, summary["message"] if summary["diverged"] else "", int(summary["diverged"]))
+
+
+def defaults(flags: TrainCommandFlags) -> TrainCommandFlags | None:
+    """Return the flags of the run that --resume or --config names."""
+    source = flags.output.config
+    if flags.safety.resume is not None:
+        source = flags.safety.resume
+        for name in ("out", "config"):
+            if getattr(flags.output, name) is not None:
+                raise ValueError(
+                    f"--resume goes on in the run's own folder, and with its settings: leave --{name} out."
+                )
+        if not (Path(source).expanduser() / "config.json").is_file():
+            raise ValueError(f"--resume {source} is not the folder of a run: it has no config.json.")
+    if source is None:
+        return None
+    return TrainCommandFlags(**load(source).groups(), safety=_recorded_safety(source), output=TrainOutputFlags())
+
+
+RECORDED = ("keep", "checkpoint_every", "on_divergence")
+"""Flags about safety that `config.json` holds."""
+
+
+def _recorded_safety(source: str) -> SafetyFlags:
+    """Return what a run was told about safety. Values that do not fit are refused as wrong flags are."""
+    found = read(source).get("safety", {})
+    kinds = {"keep": int, "checkpoint_every": int | None, "on_divergence": str}
+    if not isinstance(found, dict) or any(not isinstance(found[name], kinds[name]) for name in found.keys() & kinds):
+        raise ValueError(f"{source} has damaged settings under 'safety': delete them from its config.json.")
+    return SafetyFlags(**{name: found[name] for name in RECORDED if name in found})
+
+
+def _check_safety(safety: SafetyFlags) -> None:
+    checks.integer("keep", safety.keep, 0)
+    if safety.checkpoint_every is not None:
+        checks.integer("checkpoint_every", safety.checkpoint_every, 1)
+        if safety.keep == 0:
+            raise ValueError("--checkpoint-every has no effect with --keep 0: leave one of them out.")
+
+
+def _check_same(now: TrainFlags, was: TrainFlags) -> None:
+    """Refuse new settings of a run that goes on. Only the number of epochs may change, and only grow."""
+    before, after = (
+        as_dict(each) | {"weight_lr": each.chosen_weight_lr, "activity_lr": each.chosen_activity_lr}
+        for each in (was, now)
+    )
+    for name in before.keys() - {"epochs"}:
+        if after[name] != before[name]:
+            raise ValueError(
+                f"--resume goes on with the settings of the run, and its {flag(name)} is {before[name]}, not "
+                f"{after[name]}: leave it out, or start a new run with --config."
+            )
+    if now.epochs < was.epochs:
+        raise ValueError(f"--epochs {now.epochs:g} is less than the {was.epochs:g} of the run: give more, or none.")
+
+
+COMMAND = Command(
+    flags=TrainCommandFlags,
+    description=(
+        "Train a network and write a run folder: config.json, metrics.jsonl, summary.json, figures, the trained "
+        "network, checkpoints and TensorBoard events. Without options: 16 hidden layers on the built-in digits, in a "
+        "few seconds."
+    ),
+    run=run,
+    defaults=defaults,
+)

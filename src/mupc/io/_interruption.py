@@ -1,8 +1,9 @@
-"""What Ctrl-C and SIGTERM do to a run, or to anything that trains."""
+"""Stop a command on Ctrl-C or SIGTERM, at once or at the next good moment."""
 
 import contextlib
 import os
 import signal
+from collections.abc import Iterator
 from types import FrameType
 from typing import Any
 
@@ -10,14 +11,18 @@ NOTE = "stopping after the steps in flight; once more to stop at once.\n"
 
 
 class Interruption:
-    """A context in which the first Ctrl-C or SIGTERM is noted, and a second one is an exception at once. Calling it
-    says whether there was one. Outside the main thread Python hears no signals, and nothing is changed.
+    """A context that hears Ctrl-C and SIGTERM. Calling it says whether there was one.
 
-    **Arguments:** the name of the command, for the line that is shown then.
+    The first signal is only noted, so that work can stop at the next good moment; a second one raises
+    `KeyboardInterrupt`. With `at_once` the first one raises too, except inside `gracefully`. Python hears signals in
+    the main thread alone: in others nothing is changed.
+
+    **Arguments:** the name of the command, for the line that is shown when a signal is noted.
     """
 
-    def __init__(self, command: str) -> None:
+    def __init__(self, command: str, at_once: bool = False) -> None:
         self._line = f"{command}: {NOTE}".encode()
+        self._at_once = at_once
         self._signal: int | None = None
         self._before: dict[int, Any] = {}
 
@@ -29,19 +34,29 @@ class Interruption:
 
     def __exit__(self, *error: object) -> None:
         for number, handler in self._before.items():
-            signal.signal(number, handler)
+            if handler is not None:  # it was not set by Python
+                signal.signal(number, handler)
 
     def __call__(self) -> bool:
         return self._signal is not None
 
+    @contextlib.contextmanager
+    def gracefully(self) -> "Iterator[Interruption]":
+        """A context in which the first signal is only noted."""
+        self._at_once, before = False, self._at_once
+        try:
+            yield self
+        finally:
+            self._at_once = before
+
     @property
     def code(self) -> int:
-        """The exit code by convention."""
+        """The exit code by convention: 128 and the number of the signal."""
         return 128 + (signal.SIGINT if self._signal is None else self._signal)
 
     def _note(self, number: int, frame: FrameType | None) -> None:
-        if self._signal is not None:
+        again, self._signal = self._signal is not None, number
+        if again or self._at_once:
             raise KeyboardInterrupt
-        self._signal = number
         with contextlib.suppress(OSError):
             os.write(2, self._line)  # print() must not be entered twice

@@ -1,0 +1,251 @@
+"""Run the commands of `mupc`: find one, parse its flags, hear signals, and end with one line and an exit code.
+
+A command is a module `mupc.cli.NAME` with a `COMMAND` or, where a second word chooses one, with `COMMANDS`. It is
+imported when it is called, and it imports what is heavy (JAX, plots) inside its `run`, so that help comes at once.
+"""
+
+import dataclasses
+import difflib
+import functools
+import importlib
+import os
+import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
+
+from ..io import Interruption, cache_folder, checks
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from .flags import ScreenFlags
+
+PROGRAM = "mupc"
+COMMANDS = {
+    "train": "train a network and write a run folder",
+    "export": "write the trained network of a run to one file, with everything that prediction needs",
+    "predict": "classify new samples with a trained network",
+    "sweep": "train over a grid of settings, or let a sampler choose, with any number of workers",
+    "check": "check that sizes do not change with width and depth",
+    "transfer": "tune on a small network, train a large one",
+    "hessian": "eigenvalues and condition numbers of activity Hessians",
+    "reproduce": "reproduce a figure of the paper",
+    "report": "gather reproduced figures into one report",
+    "bench": "measure speed, memory and compile time",
+    "data": "list, fetch and check data sets",
+}
+"""Each command with its line of help."""
+
+FAILURE, USAGE_ERROR, INTERRUPTED = 1, 2, 130
+Flags = TypeVar("Flags")
+
+
+class Outcome(NamedTuple):
+    """How a command ended: the summary that `--json` prints, a line for stderr if something went wrong, the exit code.
+
+    A summary with `interrupted` set ends with its own `message` and with the exit code of the signal.
+    """
+
+    summary: Mapping[str, Any]
+    problem: str = ""
+    code: int = 0
+
+
+@dataclasses.dataclass(frozen=True)
+class Session:
+    """One call of a command: its name, what it may show, and the signals that it hears."""
+
+    name: str
+    json: bool
+    quiet: bool
+    interruption: Interruption
+
+    @functools.cached_property
+    def console(self) -> "Console":
+        """The console for people; it shows nothing with `--quiet` and `--json`."""
+        from rich.console import Console
+
+        return Console(quiet=self.quiet or self.json, highlight=False)
+
+    def say(self, line: str) -> None:
+        """Show a line as it is."""
+        self.console.print(line, soft_wrap=True, markup=False)
+
+
+def silent_session(name: str) -> Session:
+    """Return a session that shows nothing and hears no signals."""
+    return Session(name, json=False, quiet=True, interruption=Interruption(name))
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Command(Generic[Flags]):
+    """What the runner needs to know about a command.
+
+    **Arguments:** the dataclass of its `flags`, the `description` in its help, and what it does, `run(flags, session)`.
+    `defaults` may return the defaults that a file named by the flags holds; flags are then parsed again over those.
+    `spelling` has the flags for arguments of the library that this command calls otherwise than the other commands do.
+    """
+
+    flags: type[Flags]
+    description: str
+    run: Callable[[Flags, Session], Outcome]
+    defaults: Callable[[Flags], Flags | None] | None = None
+    spelling: Mapping[str, str] = dataclasses.field(default_factory=dict)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run `mupc` with these arguments (default: those of the process) and return the exit code.
+
+    0 is success, 1 a run that failed (it diverged, a file is damaged), 2 wrong usage, 130 or 143 an interruption.
+
+    **Example:**
+
+    ```python
+    from mupc.cli import main
+
+    main(["train", "--hidden-layers", "16", "--epochs", "5"])
+    ```
+    """
+    words = list(sys.argv[1:] if argv is None else argv)
+    if words[:1] in (["-V"], ["--version"]):
+        from .. import __version__
+
+        print(f"{PROGRAM} {__version__}")
+        return 0
+    if not words or words[0] in ("-h", "--help", "help"):
+        print(_help())
+        return 0 if words else USAGE_ERROR
+    if words[0] not in COMMANDS:
+        return complain(PROGRAM, _no_command(PROGRAM, words[0], COMMANDS), USAGE_ERROR)
+    _keep_compiled_programs()
+    return _guarded(words[0], words[1:])
+
+
+def _guarded(name: str, argv: list[str]) -> int:
+    """Run a command. Whatever goes wrong ends in one line; tracebacks are for --debug."""
+    program = f"{PROGRAM} {name}"
+    screen: ScreenFlags | None = None
+    spelling: Mapping[str, str] = {}
+    with Interruption(program, at_once=True) as interruption:
+        try:
+            module = importlib.import_module(f".{name}", __package__)
+            if not hasattr(module, "COMMAND") and not hasattr(module, "COMMANDS"):
+                return int(module.run(argv))
+            command, path, rest = _choose(module, program, argv)
+            spelling = command.spelling
+            flags = _parse(command, path, rest)
+            screen = _screen(flags)
+            session = Session(program, screen.json, screen.quiet, interruption)
+            return _end(command.run(flags, session), session)
+        except SystemExit as stop:  # how tyro leaves after --help
+            return stop.code if isinstance(stop.code, int) else FAILURE if stop.code else 0
+        except KeyboardInterrupt:
+            return complain(program, "interrupted.", interruption.code)
+        except BrokenPipeError:  # the reader went away, as in `mupc train | head`
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            return FAILURE
+        except Exception as error:
+            if screen is not None and screen.debug:
+                raise
+            return complain(program, explain(error, spelling), _code(error))
+
+
+def _choose(module: Any, program: str, argv: list[str]) -> tuple[Command[Any], str, list[str]]:
+    """Return the command of a module, the words that call it, and the arguments after those."""
+    if hasattr(module, "COMMAND"):
+        return module.COMMAND, program, argv
+    commands: Mapping[str, Command[Any]] = module.COMMANDS
+    word = argv[0] if argv else ""
+    if word and word in commands:
+        return commands[word], f"{program} {word}", argv[1:]
+    if "" in commands:
+        return commands[""], program, argv
+    if word in ("-h", "--help"):
+        lines = (f"  {name:<11}{command.description}" for name, command in commands.items())
+        print(f"usage: {program} COMMAND [OPTIONS]\n\n{module.__doc__}\n\ncommands:\n" + "\n".join(lines))
+        raise SystemExit(0)
+    if not word:
+        raise ValueError(f"expected one of {{{', '.join(commands)}}}; `{program} --help` lists what there is.")
+    raise ValueError(_no_command(program, word, commands))
+
+
+def _parse(command: Command[Flags], program: str, argv: list[str]) -> Flags:
+    from .parsing import parse
+
+    flags = parse(command.flags, argv, program, command.description)
+    defaults = None if command.defaults is None else command.defaults(flags)
+    return flags if defaults is None else parse(command.flags, argv, program, command.description, defaults)
+
+
+def _screen(flags: Any) -> "ScreenFlags":
+    """Return the flags about output, which are among all flags or in the group `output`."""
+    return flags if hasattr(flags, "debug") else flags.output
+
+
+def _end(outcome: Outcome, session: Session) -> int:
+    if session.json:
+        from .run_folder import dumps
+
+        print(dumps(outcome.summary, indent=2))
+    interrupted = bool(outcome.summary.get("interrupted"))
+    problem = outcome.summary["message"] if interrupted else outcome.problem
+    code = session.interruption.code if interrupted else outcome.code
+    return complain(session.name, problem, code) if problem else code
+
+
+def _help() -> str:
+    commands = "\n".join(f"  {name:<11}{line}" for name, line in COMMANDS.items())
+    return (
+        "usage: mupc COMMAND [OPTIONS]\n\n"
+        "Train and analyse deep predictive coding networks.\n\n"
+        f"commands:\n{commands}\n\n"
+        "options:\n"
+        "  --help     this text; `mupc COMMAND --help` for the options of a command\n"
+        "  --version  the version\n\n"
+        "Start with `mupc train`: a 16-hidden-layer network on the built-in digits, in a few seconds."
+    )
+
+
+def _no_command(program: str, word: str, known: Iterable[str]) -> str:
+    names = list(known)
+    near = difflib.get_close_matches(word, names, n=1)
+    hint = f"did you mean `{program} {near[0]}`?" if near else f"choose one of {', '.join(names)}."
+    return f"no command {word!r}; {hint} `{program} --help` lists what there is."
+
+
+def _keep_compiled_programs() -> None:
+    """Have JAX keep compiled programs next to the data sets, so that a second run starts at once. JAX reads this when
+    it is imported; the user's own settings come first."""
+    os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(cache_folder() / "compiled"))
+    os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.2")
+
+
+def _code(error: Exception) -> int:
+    return USAGE_ERROR if isinstance(error, ValueError | OSError) else FAILURE
+
+
+def explain(error: Exception, spelling: Mapping[str, str] | None = None) -> str:
+    """Return one line that says what went wrong and what to do, with arguments spelled as flags."""
+    if isinstance(error, checks.ArgumentError):
+        from .parsing import flag
+
+        return _one_line(error.spelled(lambda name: (spelling or {}).get(name) or flag(name)))
+    text = _one_line(str(error))
+    if isinstance(error, OSError) and error.strerror:
+        where = f" {error.filename}" if error.filename else ""
+        return f"cannot use{where} ({error.strerror}): choose another place, or change its permissions."
+    if isinstance(error, ValueError | OSError):
+        return text
+    if isinstance(error, MemoryError) or "RESOURCE_EXHAUSTED" in text:
+        return "out of memory: lower --width, --hidden-layers or --batch-size."
+    return f"unexpected {type(error).__name__}: {text[:200]} (repeat with --debug for the traceback)"
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())
+
+
+def complain(name: str, line: str, code: int) -> int:
+    """Print a line about a problem and return the exit code."""
+    print(f"{name}: {line}", file=sys.stderr)
+    return code
