@@ -132,7 +132,7 @@ def test_checkpoints_of_no_use_cost_nothing_but_time(run, whole, tmp_path, monke
 def test_cells_of_another_process_are_left_to_it(run, whole, tmp_path):
     figure = training.FIGURES[SLUG]
     cell = figure.cells(figure.config("quick"), {})[0]
-    with CellStore(tmp_path / "work").scratch([cell], anew=False):
+    with CellStore(tmp_path / "work").scratch([cell], fresh=False):
         other = run("reproduce", tmp_path)
     assert other.code == FAILURE
     help = f"another process computes 1 cells in {tmp_path / 'work'}: repeat this once it has ended."
@@ -147,7 +147,7 @@ def test_what_a_process_left_that_was_killed_after_saving_is_taken_away(tmp_path
     store, figure = CellStore(tmp_path), training.FIGURES[SLUG]
     first, second = figure.cells(figure.config("quick"), {})[:2]
     for cell in (first, second):
-        with contextlib.suppress(KeyError), store.scratch([cell], anew=False) as folder:
+        with contextlib.suppress(KeyError), store.scratch([cell], fresh=False) as folder:
             (folder / "step-00000010").mkdir()
             raise KeyError
     store.save(first, {})
@@ -207,7 +207,7 @@ def test_cells_without_the_command_line(tmp_path, monkeypatch, capsys, whole):
     argv = ["run", "fig1", "--preset", "quick", "--work", str(tmp_path / "work")]
     with at(monkeypatch, 2, send(signal.SIGTERM)):
         assert __main__.main(argv) == 143
-    help = "mupc.experiments: interrupted; what is finished is kept, the same command goes on.\n"
+    help = f"mupc.experiments: {SLUG}: interrupted; what is finished is kept, the same command goes on.\n"
     assert capsys.readouterr().err == help
     (tmp_path / "file").touch()
     assert __main__.main([*argv[:-1], str(tmp_path / "file")]) == USAGE_ERROR

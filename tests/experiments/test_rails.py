@@ -17,9 +17,9 @@ def store(tmp_path):
     return experiments.CellStore(tmp_path / "work")
 
 
-def execute(toy, store, **options):
-    figure = toy.figure
-    return experiments.execute(figure, figure.config("paper"), store, experiments.RunContext(), **options)
+def execute(toy, store, report=lambda *ended: None, **how):
+    figure, options = toy.figure, experiments.RunOptions(**how)
+    return experiments.execute(figure, figure.config("paper"), store, experiments.RunContext(), options, report)
 
 
 def strict_loads(text):
@@ -135,7 +135,7 @@ def test_cells_are_computed_at_the_same_time(toy, store):
 def test_time_is_shared_out(monkeypatch):
     now = iter([0.0, 2.0, 6.0, 7.0])
     monkeypatch.setattr(_runner.time, "perf_counter", lambda: next(now))
-    clock = _runner.Clock()
+    clock = _runner.SharedClock()
     first, second = clock.enter(), clock.enter()
     assert clock.leave() - first == 2 + 4 / 2
     assert clock.leave() - second == 4 / 2 + 1

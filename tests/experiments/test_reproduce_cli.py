@@ -112,7 +112,7 @@ def test_missing_data_is_said_in_one_line_and_others_still_run(toy, folders, tmp
     monkeypatch.setenv("MUPC_CACHE", str(tmp_path / "nowhere"))
     monkeypatch.setattr("mupc.data._locate.SYSTEM_FOLDERS", {})
     slugs = ["wider-is-better-mnist", "fwd-pass-stability"]
-    monkeypatch.setattr("mupc.cli.reproduce.experiments.CATALOGUE", {s: experiments.find_figure(s) for s in slugs})
+    monkeypatch.setattr(_catalogue, "CATALOGUE", {s: experiments.find_figure(s) for s in slugs})
     monkeypatch.setattr("mupc.experiments.forward_pass.FIGURES", {"fwd-pass-stability": toy.figure})
     assert reproduce.run(["all", "--preset", "paper", *folders]) == 2
     error = capsys.readouterr().err

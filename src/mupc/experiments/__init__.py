@@ -1,56 +1,43 @@
-"""The paper's figures as frozen configs, cells that are computed one by one, and predicates on what was measured.
+"""Regenerate the paper's figures: frozen configs, cells that are computed one by one, and predicates on the numbers.
 
-Importing this package imports neither JAX nor a plotting library; computing a cell needs JAX, equinox, optax and
-numpy only, so that `python -m mupc.experiments run SLUG` works on a bare machine with an accelerator.
+Importing this package imports neither JAX nor a plotting library. Computing a cell needs JAX, equinox, optax,
+jaxtyping, numpy and safetensors only, so that `python -m mupc.experiments run SLUG` works on a bare machine with an
+accelerator.
 
 >>> from mupc import experiments
 >>> experiments.find_figure("fig1").slug
 'mupc-vs-pc-mnist-accs'
 """
 
-from ._catalogue import BEYOND, CATALOGUE, CatalogueEntry, find_figure
-from ._figure import (
-    FAILS,
-    HOLDS,
-    NOT_RUN,
-    PRESETS,
-    REPORTED,
-    VERDICTS,
-    Claim,
-    Figure,
-    FigureCell,
-    FigureConfig,
-    RunContext,
-    UnknownFigureError,
-)
-from ._results import FigureStatus, destination, record, save, status
-from ._runner import FigureProgress, Shard, execute
-from ._store import CellStore
-
-__all__ = [
-    "BEYOND",
-    "CATALOGUE",
-    "FAILS",
-    "HOLDS",
-    "NOT_RUN",
-    "PRESETS",
-    "REPORTED",
-    "VERDICTS",
-    "CatalogueEntry",
-    "CellStore",
-    "Claim",
-    "Figure",
-    "FigureCell",
-    "FigureConfig",
-    "FigureProgress",
-    "FigureStatus",
-    "RunContext",
-    "Shard",
-    "UnknownFigureError",
-    "destination",
-    "execute",
-    "find_figure",
-    "record",
-    "save",
-    "status",
-]
+from ._catalogue import BEYOND as BEYOND
+from ._catalogue import CATALOGUE as CATALOGUE
+from ._catalogue import CatalogueEntry as CatalogueEntry
+from ._catalogue import find_figure as find_figure
+from ._catalogue import find_figures as find_figures
+from ._driver import WORK as WORK
+from ._driver import Reporter as Reporter
+from ._driver import describe_cell as describe_cell
+from ._driver import run_figures as run_figures
+from ._figure import FAILS as FAILS
+from ._figure import HOLDS as HOLDS
+from ._figure import NOT_RUN as NOT_RUN
+from ._figure import PRESETS as PRESETS
+from ._figure import REPORTED as REPORTED
+from ._figure import VERDICTS as VERDICTS
+from ._figure import Claim as Claim
+from ._figure import Figure as Figure
+from ._figure import FigureCell as FigureCell
+from ._figure import FigureConfig as FigureConfig
+from ._figure import RunContext as RunContext
+from ._figure import UnknownFigureError as UnknownFigureError
+from ._results import FigureStatus as FigureStatus
+from ._results import destination as destination
+from ._results import record as record
+from ._results import save as save
+from ._results import status as status
+from ._runner import CellReport as CellReport
+from ._runner import FigureProgress as FigureProgress
+from ._runner import RunOptions as RunOptions
+from ._runner import Shard as Shard
+from ._runner import execute as execute
+from ._store import CellStore as CellStore

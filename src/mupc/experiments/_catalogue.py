@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import difflib
 import importlib
+from collections.abc import Iterable
 
 from ._figure import Figure, UnknownFigureError
 
@@ -108,8 +109,16 @@ BEYOND = {entry.slug: entry for entry in _BEYOND}
 _NAMES = CATALOGUE | BEYOND | {entry.alias: entry for entry in _ENTRIES if entry.alias}
 
 
+def find_figures(names: Iterable[str]) -> list[CatalogueEntry]:
+    """Return the entries with these slugs or aliases, each once; `all` stands for every figure that is built."""
+    wanted = list(names)
+    if "all" in wanted:
+        return [entry for entry in CATALOGUE.values() if entry.module]
+    return [*dict.fromkeys(map(find_figure, wanted))]
+
+
 def find_figure(name: str) -> CatalogueEntry:
-    """The entry with this slug or alias."""
+    """Return the entry with this slug or alias."""
     if name in _NAMES:
         return _NAMES[name]
     near = difflib.get_close_matches(name, list(_NAMES), n=1)

@@ -1,4 +1,4 @@
-"""Computes the cells of a figure, one after the other or several at once, and saves each as it finishes."""
+"""Compute the cells of a figure, one after the other or several at once, and save each as it finishes."""
 
 from __future__ import annotations
 
@@ -9,14 +9,15 @@ import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import FIRST_COMPLETED, Executor, Future, ThreadPoolExecutor, wait
-from typing import Any, TypeVar
+from typing import ParamSpec, TypeVar
 
 from ..data import DataError
-from ..io import BusyError
+from ..io import BusyError, checks
 from ._figure import Figure, FigureCell, FigureConfig, Row, RunContext
 from ._store import CellStore, key
 
 T = TypeVar("T")
+P = ParamSpec("P")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -28,10 +29,11 @@ class Shard:
 
     @classmethod
     def parse(cls, text: str) -> Shard:
-        """From `"2/4"`."""
+        """Return the shard written as `"2/4"`."""
         index, slash, count = text.partition("/")
         if not (slash and index.isdigit() and count.isdigit() and 1 <= int(index) <= int(count)):
-            raise ValueError(f"shard {text!r} is not of the form i/n with 1 ≤ i ≤ n: write 1/4 for the first of four.")
+            wrong = f"{checks.literal(text)} is not of the form i/n with 1 ≤ i ≤ n:"
+            raise checks.ArgumentError("shard", wrong, "write 1/4 for the first of four.")
         return cls(int(index), int(count))
 
     def __contains__(self, cell: FigureCell) -> bool:
@@ -39,9 +41,29 @@ class Shard:
 
 
 @dataclasses.dataclass(frozen=True)
+class RunOptions:
+    """How to compute cells.
+
+    - `shard`: compute only this part of the cells.
+    - `seconds_limit`: start no cell after this many seconds.
+    - `resume`: reuse finished cells, and go on with those that are half done.
+    - `at_once`: compute this many groups of cells at the same time, in threads: on an accelerator, one compiles while
+      another runs.
+    """
+
+    shard: Shard = Shard()
+    seconds_limit: float | None = None
+    resume: bool = True
+    at_once: int = 1
+
+    def __post_init__(self) -> None:
+        checks.integer("at_once", self.at_once, 1)
+
+
+@dataclasses.dataclass(frozen=True)
 class FigureProgress:
-    """The state of a figure's cells: finished ones with their results, known ones, and why it ended. Cells that are
-    `busy` are being computed by another process."""
+    """The cells of a figure that are known so far. Of these some are finished (with their results), some failed (with
+    the reason), and some are `busy`: another process computes them."""
 
     finished: dict[FigureCell, Row]
     known: list[FigureCell]
@@ -53,14 +75,15 @@ class FigureProgress:
         return all(cell in self.finished for cell in self.known)
 
 
+CellReport = Callable[[FigureCell, Row | None, int, int], None]
+"""Called with a cell that ended, its result (None if it failed), and how many cells are finished and known."""
 Running = dict[Future[dict[FigureCell, Row]], list[FigureCell]]
-Report = Callable[[FigureCell, Row | None, int, int], None]
 
 
 def gather(
     figure: Figure, config: FigureConfig, store: CellStore, finished: dict[FigureCell, Row] | None = None
 ) -> FigureProgress:
-    """What is finished, without computing anything. Stage after stage, until nothing more is found."""
+    """Find the finished cells, stage after stage, without computing anything."""
     finished = {} if finished is None else finished
     while True:
         known = figure.cells(config, finished)
@@ -75,36 +98,30 @@ def execute(
     config: FigureConfig,
     store: CellStore,
     context: RunContext,
-    *,
-    shard: Shard | None = None,
-    seconds_limit: float | None = None,
-    resume: bool = True,
-    at_once: int = 1,
-    report: Report = lambda cell, result, done, known: None,
+    options: RunOptions | None = None,
+    report: CellReport = lambda cell, result, done, known: None,
 ) -> FigureProgress:
-    """Computes what is not finished yet and belongs to the shard, the first of `figure.cells` first.
+    """Compute the cells that are not finished yet, in the order of `figure.cells`.
 
-    No cell is started after `seconds_limit`, and none that another process is at. A cell that fails is reported and
-    left out, so that the others still run; missing data (`DataError`), a disk that is full (`OSError`) and interrupts
-    end the run. What was finished stays saved in every case, and a training run that is half done goes on next time.
-    With `at_once` > 1 so many groups of cells are computed at the same time, in threads: on an accelerator, one
-    compiles while another runs.
+    A cell that fails is reported and left out, so that the others still run; so is a cell that another process
+    computes. Missing data (`DataError`), a full disk (`OSError`) and interrupts end the run. Finished cells stay saved
+    in every case, and a training run that is half done goes on next time.
     """
-    shard = shard or Shard()
-    begin = time.monotonic()
+    options = options or RunOptions()
+    begin, clock = time.monotonic(), SharedClock()
     finished: dict[FigureCell, Row] = {}
     failed: dict[FigureCell, str] = {}
     busy: set[FigureCell] = set()
     running: Running = {}
-    clock = Clock()
-    with ThreadPoolExecutor(at_once) if at_once > 1 else _Inline() as pool:
+    with ThreadPoolExecutor(options.at_once) if options.at_once > 1 else _Inline() as pool:
         while True:
+            resume = options.resume
             known = gather(figure, config, store, finished).known if resume else figure.cells(config, finished)
             left_out = {*finished, *failed, *busy, *itertools.chain(*running.values())}
-            pending = [cell for cell in known if cell not in left_out and cell in shard]
-            late = seconds_limit is not None and time.monotonic() - begin >= seconds_limit
-            while not (late or context.stop() or len(running) == at_once):
-                group = _next(figure, pending, running)
+            pending = [cell for cell in known if cell not in left_out and cell in options.shard]
+            late = options.seconds_limit is not None and time.monotonic() - begin >= options.seconds_limit
+            while not (late or context.stop() or len(running) == options.at_once):
+                group = _next_group(figure, pending, running)
                 if not group:
                     break
                 running[pool.submit(_compute, figure, group, store, context, resume, clock)] = group
@@ -117,24 +134,23 @@ def execute(
             for future in wait(running, return_when=FIRST_COMPLETED).done:
                 group = running.pop(future)
                 try:
-                    results = future.result()
+                    results: dict[FigureCell, Row | None] = {**future.result()}
                 except BusyError:
                     busy.update(group)
+                    continue
                 except (DataError, OSError):
                     raise
                 except Exception as error:  # one bad cell must not cost the others
-                    for cell in group:
-                        failed[cell] = f"{type(error).__name__}: {error}".splitlines()[0]
-                        report(cell, None, len(finished), len(known))
-                else:
-                    for cell, result in results.items():
+                    failed |= dict.fromkeys(group, f"{type(error).__name__}: {error}".splitlines()[0])
+                    results = dict.fromkeys(group)
+                for cell, result in results.items():
+                    if result is not None:
                         finished[cell] = result
-                        report(cell, result, len(finished), len(known))
+                    report(cell, result, len(finished), len(known))
 
 
-def _next(figure: Figure, pending: list[FigureCell], running: Running) -> list[FigureCell]:
-    """The first cells that can be computed together, and whose programs nobody is compiling; none if there are no
-    such."""
+def _next_group(figure: Figure, pending: list[FigureCell], running: Running) -> list[FigureCell]:
+    """Return the first cells that can be computed together and whose programs no thread is compiling, if any."""
     programs = {group[0].program for group in running.values()}
     first = next((cell for cell in pending if cell.program not in programs), None)
     if first is None or not figure.run_group:
@@ -143,9 +159,9 @@ def _next(figure: Figure, pending: list[FigureCell], running: Running) -> list[F
 
 
 class _Inline(Executor):
-    """Computes in this thread, where an interrupt arrives at once."""
+    """Compute in this thread, where an interrupt arrives at once."""
 
-    def submit(self, function: Callable[..., T], /, *arguments: Any, **options: Any) -> Future[T]:
+    def submit(self, function: Callable[P, T], /, *arguments: P.args, **options: P.kwargs) -> Future[T]:
         future: Future[T] = Future()
         try:
             future.set_result(function(*arguments, **options))
@@ -154,15 +170,15 @@ class _Inline(Executor):
         return future
 
 
-class Clock:
-    """Shares time out between those who compute at the same time, in equal parts, so that no second counts twice."""
+class SharedClock:
+    """Share time out between threads that compute at the same time, in equal parts, so that no second counts twice."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._users, self._each, self._at = 0, 0.0, 0.0
 
     def enter(self) -> float:
-        """Somebody begins; returns what to subtract from what `leave` returns."""
+        """Begin; the difference from what `leave` returns is this thread's share."""
         return self._tick(1)
 
     def leave(self) -> float:
@@ -177,28 +193,24 @@ class Clock:
 
 
 def _compute(
-    figure: Figure, group: list[FigureCell], store: CellStore, context: RunContext, resume: bool, clock: Clock
+    figure: Figure, group: list[FigureCell], store: CellStore, context: RunContext, resume: bool, clock: SharedClock
 ) -> dict[FigureCell, Row]:
-    """Computes a group of cells and saves their results, each with its share of the time."""
-    with store.scratch(group, anew=not resume) as folder:
+    """Compute a group of cells and save their results, each with its share of the time."""
+    from ..io import device, versions
+
+    with store.scratch(group, fresh=not resume) as folder:
         known = {cell: result for cell in group if resume and (result := store.load(cell)) is not None}
         if known:  # another process was quicker
             return known
-        # without orbax, as on a bare machine, nothing can be kept of what is half done
-        scratch = folder if importlib.util.find_spec("orbax") else None
-        results = _results(figure, group, dataclasses.replace(context, scratch=scratch), clock)
+        # without orbax, as on a bare machine, half-done work cannot be kept
+        context = dataclasses.replace(context, scratch=folder if importlib.util.find_spec("orbax") else None)
+        begin = clock.enter()
+        try:
+            run_group = figure.run_group
+            results = run_group(group, context) if run_group else [figure.run_cell(cell, context) for cell in group]
+        finally:
+            seconds = (clock.leave() - begin) / len(group)
+        shared = {"seconds": seconds, "device": device(), "versions": versions()}
         for cell, result in zip(group, results, strict=True):
-            store.save(cell, result)
-    return {cell: store.load(cell) or result for cell, result in zip(group, results, strict=True)}
-
-
-def _results(figure: Figure, group: list[FigureCell], context: RunContext, clock: Clock) -> list[Row]:
-    from ..io import device, versions
-
-    started = clock.enter()
-    try:
-        run_group = figure.run_group
-        results = run_group(group, context) if run_group else [figure.run_cell(cell, context) for cell in group]
-    finally:
-        seconds = (clock.leave() - started) / len(group)
-    return [{**result, "seconds": seconds, "device": device(), "versions": versions()} for result in results]
+            store.save(cell, {**result, **shared})
+    return {cell: store.load(cell) or {**result, **shared} for cell, result in zip(group, results, strict=True)}

@@ -1,4 +1,4 @@
-"""Finished cells on disk: one strict JSON file each, written whole or not at all, named by what was computed.
+"""Keep finished cells on disk: one strict JSON file each, written whole or not at all, named by what was computed.
 
 The name is a hash of the cell, so figures that share a run share its file, and folders that come back from other
 machines are merged by copying them over one another.
@@ -25,7 +25,7 @@ UNFINISHED, _RESULTS = "unfinished", "results.json"
 
 
 def strict(value: Any) -> Any:
-    """The value as strict JSON: numbers that are not finite become null, floats keep seven digits."""
+    """Return the value as strict JSON: numbers that are not finite become null, floats keep seven digits."""
     if isinstance(value, dict):
         return {str(key): strict(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
@@ -36,30 +36,30 @@ def strict(value: Any) -> Any:
 
 
 def dumps(value: Any, indent: int | None = None) -> str:
-    """Strict JSON text."""
+    """Return strict JSON text."""
     return json.dumps(strict(value), indent=indent, allow_nan=False, ensure_ascii=False)
 
 
 def write_text(path: Path, text: str) -> None:
-    """Writes a file whole or not at all, with its folder if need be. Other processes may write the same one."""
+    """Write a file whole or not at all, and its folder if need be. Other processes may write the same one."""
     path.parent.mkdir(parents=True, exist_ok=True)
     write_whole(path, text, own=f".{os.getpid()}")
 
 
 def as_json(cell: FigureCell) -> Row:
-    """What the cell is, as it is written."""
+    """Return what identifies the cell, as it is written."""
     fields: Row = json.loads(json.dumps(dataclasses.asdict(cell), allow_nan=False))
     return {"family": cell.family, "version": cell.version, **fields}
 
 
 def key(cell: FigureCell) -> str:
-    """A name for the cell that depends on its content only."""
+    """Return a name for the cell that depends on its content only."""
     return hashlib.sha256(json.dumps(as_json(cell), sort_keys=True).encode()).hexdigest()[:16]
 
 
 @dataclasses.dataclass(frozen=True)
 class CellStore:
-    """The cells under a folder: finished ones, and scratch of those that are being computed."""
+    """The cells under a folder: finished ones, and checkpoints of those that are being computed."""
 
     root: Path
 
@@ -70,14 +70,15 @@ class CellStore:
         write_text(self.path(cell), dumps({"cell": as_json(cell), "result": result}) + "\n")
 
     @contextlib.contextmanager
-    def scratch(self, cells: Sequence[FigureCell], anew: bool) -> Iterator[Path]:
-        """A folder for what is half done of cells that are computed together, as it was left unless `anew`. Nobody else
-        may have it meanwhile (`BusyError`). If something goes wrong, it stays with the checkpoints in it."""
+    def scratch(self, cells: Sequence[FigureCell], fresh: bool) -> Iterator[Path]:
+        """Yield a folder for the checkpoints of cells that are computed together, emptied first if `fresh`.
+
+        No other process may use it meanwhile (`BusyError`). If something goes wrong, its checkpoints stay."""
         name = hashlib.sha256(" ".join(map(key, cells)).encode()).hexdigest()[:16] if len(cells) > 1 else key(cells[0])
         folder = self.root / UNFINISHED / name
         folder.mkdir(parents=True, exist_ok=True)
         with only_writer(folder):
-            if anew:
+            if fresh:
                 for path in folder.iterdir():
                     shutil.rmtree(path, ignore_errors=True)
             results = [self.path(cell).relative_to(self.root).as_posix() for cell in cells]
@@ -91,7 +92,7 @@ class CellStore:
                     shutil.rmtree(folder, ignore_errors=True)
 
     def tidy(self) -> None:
-        """Takes away what is left of cells that are finished, whose process was killed in between."""
+        """Delete the checkpoints of finished cells whose process was killed before it could do so."""
         for folder in (self.root / UNFINISHED).glob("*"):
             with contextlib.suppress(OSError, ValueError):
                 results = json.loads((folder / _RESULTS).read_text(encoding="utf-8"))
@@ -100,7 +101,7 @@ class CellStore:
                         shutil.rmtree(folder, ignore_errors=True)
 
     def load(self, cell: FigureCell) -> Row | None:
-        """The result of a finished cell; None if there is none, or if its file is damaged or of another cell."""
+        """Return the result of a finished cell; None if there is none, or if its file is damaged or of another cell."""
         try:
             saved = json.loads(self.path(cell).read_text(encoding="utf-8"))
         except (OSError, ValueError):
