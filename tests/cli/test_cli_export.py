@@ -12,8 +12,8 @@ from safetensors.numpy import load_file, save_file
 
 import mupc as library
 from mupc import data
-from mupc.cli.config import TrainConfig, as_dict
-from mupc.cli.export_job import KEY, find
+from mupc.cli.config import TrainFlags, as_dict
+from mupc.cli.trained_model import KEY, open_model
 from mupc.data import NAMED_DATASETS
 
 
@@ -29,7 +29,7 @@ def run_folder(tmp_path):
     def build(network=None, **config):
         folder = tmp_path / "run"
         library.save(folder / "checkpoints" / "network.safetensors", make() if network is None else network)
-        content = {"config": as_dict(TrainConfig(**config))}
+        content = {"config": as_dict(TrainFlags(**config))}
         (folder / "config.json").write_text(json.dumps(content))
         return folder
 
@@ -84,7 +84,7 @@ def test_normalisation_of_the_users_own_data_comes_back_exactly(mupc, run_folder
     assert mupc("export", folder, target).code == 0
     dataset = data.load(tmp_path / "toy.npz")
     (tmp_path / "toy.npz").unlink()
-    _, notes = find(str(target))
+    _, notes = open_model(str(target))
     np.testing.assert_array_equal(notes.normalisation(dataset.train.raw), dataset.x_train)
     assert (notes.data, notes.classes, notes.image_shape, notes.class_names) == ("toy", 3, None, None)
     refused(mupc("export", folder, tmp_path / "b.safetensors"), "comes from its training data", "no such file")

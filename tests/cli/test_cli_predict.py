@@ -14,7 +14,7 @@ from PIL import Image
 
 import mupc as library
 from mupc import data
-from mupc.cli.export_job import KEY, Notes, _encode
+from mupc.cli.trained_model import KEY, Notes, _encode
 from mupc.data import Normalisation
 from mupc.network._saved import write
 

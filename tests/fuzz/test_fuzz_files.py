@@ -19,8 +19,8 @@ from safetensors.numpy import save as to_safetensors
 
 import mupc
 from mupc.cli.config import TrainFlags, as_dict
-from mupc.cli.export_job import KEY, Notes, _encode
 from mupc.cli.run_folder import dumps
+from mupc.cli.trained_model import KEY, Notes, _encode
 from mupc.cli.transfer import DataFlags, GridFlags, LearningFlags, NetworkFlags
 from mupc.data import Normalisation
 from mupc.network._saved import write

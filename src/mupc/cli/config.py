@@ -82,30 +82,30 @@ def as_dict(config: TrainFlags) -> dict[str, Any]:
     return {key: values[key] for group in _GROUPS.values() for key in _pick(values, group)}
 
 
-def load(path: str | Path) -> TrainFlags:
-    """The configuration in a `config.json`, or in the run folder that holds one."""
-    content = read(path)
+def load(path: str | Path, where: str = "--config ") -> TrainFlags:
+    """Return the flags in a `config.json`, or in the run folder that holds one. Messages name it after `where`."""
+    content = read(path, where)
     values = content.get("config", content)
     if not isinstance(values, dict):
-        raise ValueError(f"--config {path} holds no configuration: give the config.json that a run wrote.")
-    return from_dict(values, f"--config {path}")
+        raise ValueError(f"{where}{path} holds no configuration: give the config.json that a run wrote.")
+    return from_dict(values, f"{where}{path}")
 
 
-def read(path: str | Path) -> dict[str, Any]:
-    """All that a `config.json` holds."""
+def read(path: str | Path, where: str = "--config ") -> dict[str, Any]:
+    """Return everything that a `config.json` holds."""
     file = Path(path).expanduser()
     file = file / "config.json" if file.is_dir() else file
     try:
         content = json.loads(file.read_text(encoding="utf-8"))
     except OSError as error:
-        raise ValueError(f"--config {path} cannot be read ({error.strerror}): give a run's config.json.") from None
+        raise ValueError(f"{where}{path} cannot be read ({error.strerror}): give a run's config.json.") from None
     except (ValueError, RecursionError):
-        raise ValueError(f"--config {path} is not JSON: give the config.json that a run wrote.") from None
+        raise ValueError(f"{where}{path} is not JSON: give the config.json that a run wrote.") from None
     if not isinstance(content, dict):
-        raise ValueError(f"--config {path} holds no configuration: give the config.json that a run wrote.")
+        raise ValueError(f"{where}{path} holds no configuration: give the config.json that a run wrote.")
     version = content.get("format", FORMAT)
     if version != FORMAT:
-        raise ValueError(f"--config {path} is of format {version!r}, and only {FORMAT} is known here: update mupc.")
+        raise ValueError(f"{where}{path} is of format {version!r}, and only {FORMAT} is known here: update mupc.")
     return content
 
 

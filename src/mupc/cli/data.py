@@ -1,41 +1,50 @@
-"""`mupc data list | fetch | check`."""
+"""List, fetch and check data sets."""
 
+import dataclasses
 import sys
 from collections.abc import Sequence
-from typing import Annotated, Any
+from typing import Annotated
 
 import tyro
 
 from .. import data as library
-from .flags import DataDir, hint
-from .parse import call_one
+from .flags import DataDir, ScreenFlags, hint
+from .runner import FAILURE, Command, Outcome, Session
 
 NAMES = "NAME [NAME ...]"
-Flag = tyro.conf.FlagCreatePairsOff[bool]
 
 
-def run(argv: list[str]) -> int:
-    """Lists, fetches or checks data sets and returns the exit code."""
-    return call_one(
-        {"list": _list, "fetch": _fetch, "check": _check},
-        argv,
-        prog="mupc data",
-        description="List, fetch and check data sets.",
-    )
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class DataListFlags(ScreenFlags):
+    """All flags of `mupc data list`."""
+
+    data_dir: DataDir = None
+    """Folder to search first."""
 
 
-def _list(data_dir: DataDir = None, json: Flag = False, debug: Flag = False) -> int:
-    """List the data sets and where they were found.
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class DataFetchFlags(ScreenFlags):
+    """All flags of `mupc data fetch`."""
 
-    Args:
-        data_dir: Folder to search first.
-        json: Print one JSON object.
-        debug: Show tracebacks.
-    """
-    found = library.available(data_dir)
-    if json:
-        _print_json({entry.name: {**vars(entry), "present": entry.present} for entry in found})
-        return 0
+    names: Annotated[tyro.conf.Positional[tuple[str, ...]], hint("", NAMES)]
+    """Data sets, or `all`."""
+    data_dir: DataDir = None
+    """Folder to store them in."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class DataCheckFlags(ScreenFlags):
+    """All flags of `mupc data check`."""
+
+    names: Annotated[tyro.conf.Positional[tuple[str, ...]], tyro.conf.arg(metavar=f"[{NAMES}]")] = ("all",)
+    """Data sets or .npz files, or `all` that are present."""
+    data_dir: DataDir = None
+    """Folder to search first."""
+
+
+def list_data(flags: DataListFlags, session: Session) -> Outcome:
+    """Show the data sets and where they were found."""
+    found = library.available(flags.data_dir)
     rows = [
         (
             entry.name,
@@ -47,63 +56,41 @@ def _list(data_dir: DataDir = None, json: Flag = False, debug: Flag = False) -> 
         )
         for entry in found
     ]
-    _print_table(("name", "image", "train", "test", "classes", "where"), rows)
-    return 0
+    _show(session, ("name", "image", "train", "test", "classes", "where"), rows)
+    return Outcome({entry.name: {**vars(entry), "present": entry.present} for entry in found})
 
 
-def _fetch(
-    names: Annotated[tuple[str, ...], tyro.conf.Positional, hint("", NAMES)],
-    /,
-    data_dir: DataDir = None,
-    quiet: Flag = False,
-    debug: Flag = False,
-) -> int:
-    """Download data sets from their official sources, with checksums.
-
-    Args:
-        names: Data sets, or `all`.
-        data_dir: Folder to store them in.
-        quiet: Print errors only.
-        debug: Show tracebacks.
-    """
-    for name in _expand(names):
-        folder = library.fetch(name, data_dir=data_dir, progress=not quiet)
-        if not quiet:
-            print(f"{name} is in {folder}")
-    return 0
+def fetch_data(flags: DataFetchFlags, session: Session) -> Outcome:
+    """Download data sets."""
+    if not flags.names:
+        raise ValueError("say which data sets to fetch, such as `mupc data fetch mnist`, or `all`.")
+    every = tuple(entry.name for entry in library.available() if entry.where != "scikit-learn")
+    folders = {}
+    for name in every if "all" in flags.names else flags.names:
+        shown = not (session.quiet or session.json)
+        folders[name] = str(library.fetch(name, data_dir=flags.data_dir, progress=shown))
+        session.say(f"{name} is in {folders[name]}")
+    return Outcome(folders)
 
 
-def _check(
-    names: Annotated[tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar=f"[{NAMES}]")] = ("all",),
-    /,
-    data_dir: DataDir = None,
-    json: Flag = False,
-    debug: Flag = False,
-) -> int:
-    """Verify the files of data sets against the published checksums; exit code 1 if something is wrong.
-
-    Args:
-        names: Data sets or .npz files, or `all` that are present.
-        data_dir: Folder to search first.
-        json: Print one JSON object.
-        debug: Show tracebacks.
-    """
+def check_data(flags: DataCheckFlags, session: Session) -> Outcome:
+    """Compare the files of data sets with the published checksums."""
+    names = flags.names
     if "all" in names:
-        names = tuple(entry.name for entry in library.available(data_dir) if entry.present)
-    results = {name: library.check(name, data_dir) for name in names}
-    if json:
-        _print_json({name: [vars(result) for result in files] for name, files in results.items()})
-    else:
-        rows = [row for name, files in results.items() for row in _verdicts(name, files)]
-        _print_table(("name", "file", "verdict", "why"), rows)
-        cures = ((name, result.cure) for name, files in results.items() for result in files if result.cure)
-        for name, cure in dict.fromkeys(cures):
-            print(f"{name}: {cure}")
-    return int(not all(result.ok for files in results.values() for result in files))
+        names = tuple(entry.name for entry in library.available(flags.data_dir) if entry.present)
+    results = {name: library.check(name, flags.data_dir) for name in names}
+    rows = [row for name, files in results.items() for row in _verdicts(name, files)]
+    _show(session, ("name", "file", "verdict", "why"), rows)
+    cures = ((name, result.cure) for name, files in results.items() for result in files if result.cure)
+    for name, cure in dict.fromkeys(cures):
+        session.say(f"{name}: {cure}")
+    good = all(result.ok for files in results.values() for result in files)
+    summary = {name: [vars(result) for result in files] for name, files in results.items()}
+    return Outcome(summary, code=0 if good else FAILURE)
 
 
 def _verdicts(name: str, files: Sequence[library.FileCheck]) -> list[tuple[str, ...]]:
-    """A row for each file of a data set; what several are absent from is said once."""
+    """Return a row for each file of a data set; the reason for several absent ones stands in the first of them."""
     first = next((result for result in files if not result.present), None)
     rows: list[tuple[str, ...]] = []
     for result in files:
@@ -113,30 +100,33 @@ def _verdicts(name: str, files: Sequence[library.FileCheck]) -> list[tuple[str, 
     return rows
 
 
-def _expand(names: tuple[str, ...]) -> tuple[str, ...]:
-    """`all` stands for every data set that can be fetched; digits come with scikit-learn."""
-    if not names:
-        raise ValueError("say which data sets to fetch, such as `mupc data fetch mnist`, or `all`.")
-    every = tuple(entry.name for entry in library.available() if entry.where != "scikit-learn")
-    return every if "all" in names else names
+def _show(session: Session, columns: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> None:
+    """Show a table, folded to the terminal; where there is none, a line for each row, however long."""
+    if sys.stdout.isatty():
+        from rich.table import Table
 
-
-def _print_json(content: dict[str, Any]) -> None:
-    from .run_folder import dumps
-
-    print(dumps(content, indent=2))
-
-
-def _print_table(columns: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> None:
-    if not sys.stdout.isatty():
-        widths = [max(map(len, column)) for column in zip(columns, *rows, strict=True)]
-        for row in (columns, *rows):
-            print("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
+        table = Table(*columns, box=None, header_style="bold", pad_edge=False)
+        for row in rows:
+            table.add_row(*row)
+        session.console.print(table)
         return
-    from rich.console import Console
-    from rich.table import Table
+    widths = [max(map(len, column)) for column in zip(columns, *rows, strict=True)]
+    for row in (columns, *rows):
+        session.say("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
 
-    table = Table(*columns, box=None, header_style="bold", pad_edge=False)
-    for row in rows:
-        table.add_row(*row)
-    Console().print(table)
+
+COMMANDS = {
+    "list": Command(flags=DataListFlags, description="List the data sets and where they were found.", run=list_data),
+    "fetch": Command(
+        flags=DataFetchFlags,
+        description="Download data sets from their official sources, with checksums.",
+        run=fetch_data,
+    ),
+    "check": Command(
+        flags=DataCheckFlags,
+        description=(
+            "Verify the files of data sets against the published checksums; exit code 1 if something is wrong."
+        ),
+        run=check_data,
+    ),
+}

@@ -1,12 +1,13 @@
-"""`mupc export`: flags in, exit code out. `export_job.py` does the work, once the flags are parsed."""
+"""`mupc export`: one file with the trained network of a run and everything that prediction needs."""
 
 import dataclasses
+from pathlib import Path
 from typing import Annotated
 
 import tyro
 
 from .flags import ScreenFlags, hint
-from .parse import parse
+from .runner import Command, Outcome, Session
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -21,23 +22,40 @@ class ExportFlags(ScreenFlags):
     """Replace the file if it is there."""
 
 
-def run(argv: list[str]) -> int:
-    """Exports as the flags say and returns the exit code."""
-    flags = parse(
-        ExportFlags,
-        argv,
-        prog="mupc export",
-        description=(
-            "Write the trained network of a run to one safetensors file: weights bit for bit, architecture, and what "
-            "prediction needs besides (normalisation, image shape, classes). `mupc predict` and mupc.load read it."
-        ),
-    )
-    from rich.console import Console
+def run(flags: ExportFlags, session: Session) -> Outcome:
+    """Write the network of a run to one file, whole or not at all."""
+    path = Path(flags.target).expanduser()
+    if path.suffix != ".safetensors":
+        raise ValueError(f"{flags.target} must end in .safetensors: name a file such as model.safetensors.")
+    if path.exists() and not flags.force:
+        raise ValueError(f"{flags.target} is there already: choose another name, or pass --force to replace it.")
+    import jax
 
-    from .export_job import export
-    from .run_folder import dumps
+    from .trained_model import open_model, save_model
 
-    summary = export(flags.run, flags.target, flags.force, Console(quiet=flags.quiet or flags.json))
-    if flags.json:
-        print(dumps(summary, indent=2))
-    return 0
+    network, notes = open_model(flags.run)
+    save_model(path, network, notes)
+    summary = {
+        "out": str(path),
+        "bytes": path.stat().st_size,
+        "weights": sum(leaf.size for leaf in jax.tree.leaves(network)),
+        **{name: getattr(notes, name) for name in ("data", "image_shape", "classes", "loss")},
+        "warnings": [],
+    }
+    if notes.normalisation is None:
+        as_they_are = "inputs of `mupc predict` go into the network as they are"
+        summary["warnings"] = [f"{flags.run} does not describe its data: {as_they_are}"]
+    about = "" if notes.data is None else f" trained on {notes.data}"
+    session.say(f"{path}: {summary['weights']:,} weights{about}, {summary['bytes']:,} bytes")
+    session.warn(summary["warnings"])
+    return Outcome(summary)
+
+
+COMMAND = Command(
+    flags=ExportFlags,
+    description=(
+        "Write the trained network of a run to one safetensors file: weights bit for bit, architecture, and what "
+        "prediction needs as well (normalisation, image shape, classes). `mupc predict` and mupc.load read it."
+    ),
+    run=run,
+)

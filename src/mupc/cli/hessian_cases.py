@@ -4,7 +4,6 @@ import dataclasses
 import functools
 import itertools
 from collections.abc import Callable
-from pathlib import Path
 from typing import NamedTuple
 
 import equinox as eqx
@@ -14,10 +13,11 @@ import numpy as np
 
 from ..inference import Energy
 from ..io import checks
-from ..network import Network, load
+from ..network import Network
 from . import config
 from .hessian import EnergyFlags, NetworkFlags
-from .job import CHECKPOINT, load_data
+from .job import load_data
+from .trained_model import open_checkpoint as open_checkpoint
 
 Sample = tuple[np.ndarray, np.ndarray]
 
@@ -87,27 +87,6 @@ def _checkpoint(flags: NetworkFlags) -> tuple[list[Case], config.TrainConfig | N
     network, trained = open_checkpoint(str(flags.checkpoint))
     sample = functools.partial(_random_sample, network) if trained is None else functools.partial(_first, trained)
     return [Case(network, lambda seed: network, sample)], trained
-
-
-def open_checkpoint(name: str) -> tuple[Network, config.TrainConfig | None]:
-    """The network of a run folder or a file, and the configuration of the run that it belongs to, if any."""
-    path = Path(name).expanduser()
-    file = path / CHECKPOINT if path.is_dir() else path
-    if not file.is_file():
-        what = f"has no {CHECKPOINT}" if path.is_dir() else "is not there"
-        raise ValueError(f"--checkpoint {path} {what}: give a run folder of `mupc train`, or a file of mupc.save.")
-    with jax.enable_x64(True):
-        network = load(file)
-    folder = file.resolve().parent.parent
-    of_run = file.resolve() == folder / CHECKPOINT and (folder / "config.json").is_file()
-    return network, _configuration(folder) if of_run else None
-
-
-def _configuration(folder: Path) -> config.TrainConfig:
-    try:
-        return config.load(folder)
-    except ValueError as error:  # which names the flag of `mupc train`
-        raise ValueError(str(error).replace("--config", "the configuration of --checkpoint", 1)) from None
 
 
 def _first(trained: config.TrainConfig, seed: int) -> Sample:

@@ -7,4 +7,4 @@ from .building import make_energy as make_energy
 from .building import network_options as network_options
 from .building import number_format as number_format
 from .building import training_options as training_options
-from .train_job import CHECKPOINT as CHECKPOINT
+from .trained_model import CHECKPOINT as CHECKPOINT

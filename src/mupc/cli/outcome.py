@@ -103,6 +103,5 @@ def conclude(flags: TrainFlags, summary: Summary, session: Session) -> None:
         pace = f"{1e3 * summary['seconds_per_step']:.3g} ms per step"
         session.say(f"{quality} after {summary['steps']} steps in {clock(summary['seconds'])} ({pace})")
         session.say(sentence(flags, summary["credit_reach"]))
-    for line in summary["warnings"]:
-        session.say(f"warning: {line}")
+    session.warn(summary["warnings"])
     session.say(f"run folder {summary['out']}")

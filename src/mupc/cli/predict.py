@@ -1,4 +1,4 @@
-"""`mupc predict`: flags in, exit code out. `predict_job.py` does the work, once the flags are parsed."""
+"""`mupc predict`: its flags. `predict_job.py` does the work."""
 
 import dataclasses
 from typing import Annotated
@@ -6,7 +6,7 @@ from typing import Annotated
 import tyro
 
 from .flags import ScreenFlags, hint
-from .parse import parse
+from .runner import Command, Outcome, Session
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -27,23 +27,18 @@ class PredictFlags(ScreenFlags):
     """Replace the file of --out if it is there."""
 
 
-def run(argv: list[str]) -> int:
-    """Predicts as the flags say and returns the exit code."""
-    flags = parse(
-        PredictFlags,
-        argv,
-        prog="mupc predict",
-        description=(
-            "Predict new samples with a trained network. The file of `mupc export` says how samples are normalised. "
-            "Images of a folder count from 0 for black to 255 for white; subfolders named 0, 1, 2 … are their labels."
-        ),
-    )
-    from rich.console import Console
-
+def run(flags: PredictFlags, session: Session) -> Outcome:
+    """Predict every sample."""
     from .predict_job import predict
-    from .run_folder import dumps
 
-    summary = predict(flags, Console(quiet=flags.quiet or flags.json))
-    if flags.json:
-        print(dumps(summary, indent=2))
-    return 0
+    return Outcome(predict(flags, session))
+
+
+COMMAND = Command(
+    flags=PredictFlags,
+    description=(
+        "Predict new samples with a trained network. The file of `mupc export` says how samples are normalised. Images "
+        "of a folder count from 0 for black to 255 for white; subfolders named 0, 1, 2 … are their labels."
+    ),
+    run=run,
+)

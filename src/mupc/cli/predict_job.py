@@ -10,17 +10,17 @@ from typing import Any
 
 import jax
 import numpy as np
-from rich.console import Console
 from rich.table import Table
 
 from ..data import Normalisation, find_images, read_samples
 from ..inference import Energy
 from ..io import checks, write_whole
 from ..network import Network, forward
-from .display import percent, say
-from .export_job import Notes, find
+from .display import percent
 from .predict import PredictFlags
 from .run_folder import dumps
+from .runner import Session
+from .trained_model import Notes, open_model
 
 SHOWN = 10
 WHITE = 255
@@ -37,14 +37,11 @@ class Samples:
     targets: np.ndarray | None
 
 
-def predict(flags: PredictFlags, console: Console) -> Summary:
-    """Predicts every sample, shows the first, writes all to `--out`, and returns a summary.
-
-    **Arguments:** the flags of `mupc predict`, and the console to show it on.
-    """
-    checks.integer("--batch-size", flags.batch_size, 1)
+def predict(flags: PredictFlags, session: Session) -> Summary:
+    """Predict every sample, show the first ones, write all to `--out`, and return a summary."""
+    checks.integer("batch_size", flags.batch_size, 1)
     target = None if flags.out is None else _target(flags.out, flags.force)
-    network, notes = find(flags.model)
+    network, notes = open_model(flags.model)
     samples = _open(flags.data, network, notes, flags.resize)
     classifies = notes.classes is not None or (notes.data is None and network.out_size > 1)
     targets = _one_row_each(samples.targets, network.out_size, classifies)
@@ -65,7 +62,7 @@ def predict(flags: PredictFlags, console: Console) -> Summary:
         "warnings": _warnings(flags, notes, outputs, low, high),
         "out": None if target is None else str(target),
     }
-    _show(summary, columns, console)
+    _show(summary, columns, session)
     return summary
 
 
@@ -218,7 +215,7 @@ def _as_json(columns: Columns) -> bytes:
 _WRITERS = {".npz": _as_npz, ".csv": _as_csv, ".json": _as_json}
 
 
-def _show(summary: Summary, columns: Columns, console: Console) -> None:
+def _show(summary: Summary, columns: Columns, session: Session) -> None:
     table = Table(box=None, header_style="bold", pad_edge=False, padding=(0, 1))
     outputs = "output of its class" if "class" in columns else "outputs"
     names = [name for name in columns if name != "outputs"]
@@ -228,17 +225,16 @@ def _show(summary: Summary, columns: Columns, console: Console) -> None:
     for row in summary["first"]:
         shown = row["outputs"][[row["class"]]] if "class" in row else row["outputs"][:4]
         table.add_row(*(_text(row[name]) for name in names), " ".join(_text(value) for value in shown))
-    console.print(table)
+    session.console.print(table)
     left = summary["samples"] - len(summary["first"])
     if left:
-        say(console, f"… and {left:,} more" + ("" if summary["out"] else "; --out FILE writes them all"))
+        session.say(f"… and {left:,} more" + ("" if summary["out"] else "; --out FILE writes them all"))
     if summary["loss"] is not None:
         accuracy = "" if summary["accuracy"] is None else f"accuracy {percent(summary['accuracy'])}, "
-        say(console, f"{accuracy}{summary['loss_kind']} loss {summary['loss']:.4f} on {summary['samples']:,} samples")
-    for line in summary["warnings"]:
-        say(console, f"warning: {line}")
+        session.say(f"{accuracy}{summary['loss_kind']} loss {summary['loss']:.4f} on {summary['samples']:,} samples")
+    session.warn(summary["warnings"])
     if summary["out"]:
-        say(console, f"predictions {summary['out']}")
+        session.say(f"predictions {summary['out']}")
 
 
 def _text(value: Any) -> str:

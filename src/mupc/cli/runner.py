@@ -71,6 +71,11 @@ class Session:
         """Show a line as it is."""
         self.console.print(line, soft_wrap=True, markup=False)
 
+    def warn(self, warnings: Sequence[str]) -> None:
+        """Show warnings, a line each."""
+        for line in warnings:
+            self.say(f"warning: {line}")
+
 
 def silent_session(name: str) -> Session:
     """Return a session that shows nothing and hears no signals."""

@@ -23,11 +23,10 @@ from .run_folder import RunFolder, strict
 from .runner import Session, silent_session
 from .solvers import without_effect
 from .train import RECORDED, SafetyFlags
+from .trained_model import CHECKPOINT
 
 Record = dict[str, Any]
 Summary = dict[str, Any]
-CHECKPOINT = Path("checkpoints", "network.safetensors")
-"""The last good network of a run, within its folder. Next to it are the checkpoints to go on from."""
 SUMMARY = "summary.json"
 
 
@@ -112,8 +111,7 @@ def _take_up(folder: RunFolder, ended: bool, session: Session) -> list[Record]:
     past = [] if found is None else found.about["history"]
     folder.go_on(past)
     (folder.path / SUMMARY).unlink(missing_ok=True)
-    for line in damaged:
-        session.say(f"warning: {line}")
+    session.warn(damaged)
     session.say(f"going on with {folder.path} from step {0 if found is None else found.step}")
     return past
 

@@ -21,7 +21,7 @@ class Interruption:
     """
 
     def __init__(self, command: str, at_once: bool = False) -> None:
-        self._line = f"{command}: {NOTE}".encode()
+        self._line = f"{command}: {NOTE}"
         self._at_once = at_once
         self._signal: int | None = None
         self._before: dict[int, Any] = {}
@@ -59,4 +59,5 @@ class Interruption:
         if again or self._at_once:
             raise KeyboardInterrupt
         with contextlib.suppress(OSError):
-            os.write(2, self._line)  # print() must not be entered twice
+            line = f"\n{self._line}" if os.isatty(2) else self._line  # the cursor may be after a progress bar
+            os.write(2, line.encode())  # print() must not be entered twice

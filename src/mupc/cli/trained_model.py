@@ -1,4 +1,4 @@
-"""Trained networks with all that prediction needs, and the one file that holds both."""
+"""Trained networks in run folders and files, with everything else that prediction needs."""
 
 import dataclasses
 import json
@@ -8,21 +8,20 @@ from typing import Any
 
 import jax
 import numpy as np
-from rich.console import Console
 
 from .. import __version__, data
 from ..data import NAMED_DATASETS, Normalisation
 from ..inference import LOSSES
-from ..network import Network, write
+from ..network import Network, load, write
 from ..network import notes as read_notes
-from .config import TrainConfig
-from .display import say
-from .hessian_cases import open_checkpoint
-from .job import CHECKPOINT
+from .config import TrainFlags
+from .config import load as load_flags
 from .run_folder import dumps
 
+CHECKPOINT = Path("checkpoints", "network.safetensors")
+"""The last good network of a run, within its folder. Next to it are the checkpoints to go on from."""
 KEY, VERSION = "mupc.predict", 1
-"""Where the metadata holds what prediction needs, and the version of what it holds."""
+"""Where the metadata holds what prediction needs, and the version of that."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -37,63 +36,53 @@ class Notes:
     loss: str = "mse"
 
 
-def export(run: str, target: str, force: bool, console: Console) -> dict[str, Any]:
-    """Writes the network of a run to one file, in whole or not at all, and returns a summary.
+def open_checkpoint(name: str, flag: str = "--checkpoint ") -> tuple[Network, TrainFlags | None]:
+    """Return the network of a run folder or a file, and the flags of the run that it belongs to, if any.
 
-    **Arguments:** a run folder or a file of mupc.save, the file to write, whether to replace one that is there, and
-    the console to show it on.
+    **Arguments:** the folder or file, and the `flag` that gave it, for messages ("" for none).
     """
-    path = Path(target).expanduser()
-    if path.suffix != ".safetensors":
-        raise ValueError(f"{target} must end in .safetensors: name a file such as model.safetensors.")
-    if path.exists() and not force:
-        raise ValueError(f"{target} is there already: choose another name, or pass --force to replace it.")
-    network, notes = find(run)
-    with jax.enable_x64(True):  # so that float64 weights stay what they are
-        write(path, network, {KEY: _encode(notes)})
-    warnings = []
-    if notes.normalisation is None:
-        warnings.append(f"{run} says nothing of its data: inputs of `mupc predict` go into the network as they are")
-    summary = {
-        "out": str(path),
-        "bytes": path.stat().st_size,
-        "weights": sum(leaf.size for leaf in jax.tree.leaves(network)),
-        **{name: getattr(notes, name) for name in ("data", "image_shape", "classes", "loss")},
-        "warnings": warnings,
-    }
-    about = "" if notes.data is None else f" trained on {notes.data}"
-    say(console, f"{path}: {summary['weights']:,} weights{about}, {summary['bytes']:,} bytes")
-    for line in warnings:
-        say(console, f"warning: {line}")
-    return summary
-
-
-def find(run: str) -> tuple[Network, Notes]:
-    """The network of a run folder or of a file, and what is known about its inputs and outputs."""
-    try:
-        network, config = open_checkpoint(run)
-    except ValueError as error:  # which names a flag of other commands
-        raise ValueError(str(error).replace("--checkpoint ", "", 1)) from None
-    path = Path(run).expanduser()
+    path = Path(name).expanduser()
     file = path / CHECKPOINT if path.is_dir() else path
-    notes = _of_file(file) if config is None else _of_run(run, config)
-    _check_fit(run, network, notes)
+    if not file.is_file():
+        what = f"has no {CHECKPOINT}" if path.is_dir() else "is not there"
+        raise ValueError(f"{flag}{path} {what}: give a run folder of `mupc train`, or a file of mupc.save.")
+    with jax.enable_x64(True):
+        network = load(file)
+    folder = file.resolve().parent.parent
+    of_run = file.resolve() == folder / CHECKPOINT and (folder / "config.json").is_file()
+    return network, load_flags(folder, f"the configuration of {flag}") if of_run else None
+
+
+def open_model(name: str) -> tuple[Network, Notes]:
+    """Return the network of a run folder or of a file, and what is known about its inputs and outputs."""
+    network, flags = open_checkpoint(name, "")
+    path = Path(name).expanduser()
+    notes = (
+        _notes_of_file(path / CHECKPOINT if path.is_dir() else path) if flags is None else _notes_of_run(name, flags)
+    )
+    _check_fit(name, network, notes)
     return network, notes
 
 
-def _of_run(run: str, config: TrainConfig) -> Notes:
-    """A named data set is known without its files; one of the user's own has to be there."""
-    if config.data in NAMED_DATASETS:
-        entry = NAMED_DATASETS[config.data]
-        return Notes(entry.name, entry.normalisation, entry.image_shape, entry.classes, entry.class_names, config.loss)
+def save_model(path: Path, network: Network, notes: Notes) -> None:
+    """Write a network and its notes to one file, whole or not at all."""
+    with jax.enable_x64(True):  # so that float64 weights stay what they are
+        write(path, network, {KEY: _encode(notes)})
+
+
+def _notes_of_run(run: str, flags: TrainFlags) -> Notes:
+    """Return the notes of a run. A named data set is known without its files; the user's own has to be there."""
+    if flags.data in NAMED_DATASETS:
+        entry = NAMED_DATASETS[flags.data]
+        return Notes(entry.name, entry.normalisation, entry.image_shape, entry.classes, entry.class_names, flags.loss)
     try:
-        found = data.load(config.data, data_dir=config.data_dir, download=False)
+        found = data.load(flags.data, data_dir=flags.data_dir, download=False)
     except ValueError as error:
         raise ValueError(f"the normalisation of {run} comes from its training data, and {error}") from None
-    return Notes(found.name, found.normalisation, found.image_shape, found.classes, None, config.loss)
+    return Notes(found.name, found.normalisation, found.image_shape, found.classes, None, flags.loss)
 
 
-def _of_file(path: Path) -> Notes:
+def _notes_of_file(path: Path) -> Notes:
     text = read_notes(path).get(KEY)
     return Notes() if text is None else _decode(path, text)
 
@@ -136,7 +125,7 @@ def _normalisation(values: Any) -> Normalisation | None:
         found = Normalisation(**{name: part if part.ndim else float(part) for name, part in parts.items()})
         narrow = {name: part.astype(np.float32) for name, part in parts.items()}
     if not all(part.ndim <= 1 and np.isfinite(part).all() for part in narrow.values()) or not narrow["std"].all():
-        raise ValueError("numbers that nothing can be normalised with")
+        raise ValueError("numbers that cannot normalise anything")
     return found
 
 
@@ -156,7 +145,7 @@ def _check_types(notes: Notes) -> None:
 
 
 def _check_fit(run: str, network: Network, notes: Notes) -> None:
-    """Notes that belong to the network."""
+    """Refuse notes that do not belong to the network."""
     sizes = {math.prod(notes.image_shape)} if notes.image_shape else set()
     if notes.normalisation is not None:
         parts = (getattr(notes.normalisation, name) for name in ("scale", "mean", "std"))
