@@ -114,7 +114,7 @@ def test_unknown_command(mupc):
         (["export"], "FILE.safetensors"),
         (["sweep", "--gird", "a"], "did you mean --grid?"),
         (["sweep", "work", "--stduy", "a"], "--stduy"),
-        (["reproduce", "fig1", "--preset", "quik"], "Expected one of ('quick', 'paper')"),
+        (["reproduce", "fig1", "--preset", "quik"], "Choose one of: quick, paper."),
         (["report", "--makrdown", "a"], "did you mean --markdown?"),
         (["hessian", "--wat"], "--wat"),
         (["bench", "--wat"], "--wat"),

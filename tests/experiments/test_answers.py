@@ -5,8 +5,9 @@ import dataclasses
 import pytest
 
 from mupc import experiments
-from mupc.experiments import _answers, report
-from mupc.experiments._answers import Section, choices, duration, failed, reach, sections, times
+from mupc.experiments import _answers, _page, _report
+from mupc.experiments._answers import choices, duration, failed, reach, sections, times
+from mupc.experiments._page import ReportSection
 from mupc.experiments.protocol_choices import STUDY
 
 
@@ -26,7 +27,7 @@ def result(slug="mupc-mnist-5-epochs", data=(), claims=(), **options):
     return {**shared, "slug": slug, "data": list(data), "claims": list(claims), "cells": {"finished": 9}, **options}
 
 
-def rows(section: Section, table=0):
+def rows(section: ReportSection, table=0):
     head, *body = section.tables[table]
     return [dict(zip(head, row, strict=True)) for row in body]
 
@@ -38,8 +39,8 @@ def claim(verdict, **options):
 def test_failed_claims_come_with_what_was_checked():
     paper = [result(claims=[claim("holds"), claim("fails", checked="another solver"), claim("fails")])]
     assert [row["checked"] for row in rows(failed(paper))] == ["another solver", "nothing yet"]
-    assert "Checked: another solver" in report._measured(paper[0]["claims"][1])
-    assert report._measured(paper[0]["claims"][0]) == "0.5"
+    assert "Checked: another solver" in _report._measured(paper[0]["claims"][1])
+    assert _report._measured(paper[0]["claims"][0]) == "0.5"
 
 
 def test_the_time_of_one_run_is_that_of_predictive_coding_at_the_greatest_depth():
@@ -108,22 +109,19 @@ def test_durations(seconds, text):
     assert duration(seconds) == text
 
 
-def test_sections_are_escaped_in_markdown_and_in_html():
-    section = Section("A <b>", ("x & y",), ([("head",), ("a | <i>",)], []))
-    assert "| a \\| &lt;i&gt; |" in report._markdown_section(section)
-    page = report._html_section(section)
-    assert "<i>" not in page and "<h2>A &lt;b&gt;</h2><p>x &amp; y</p>" in page and page.count("<table>") == 1
+def test_sections_are_escaped_in_markdown_and_in_html(tmp_path):
+    section = ReportSection("A <b>", ("x & `y`",), ([("head",), ("a | <i>",)], []), notes=("<u>",), picture=("p", '"'))
+    lines = _page.as_markdown([section], "results").splitlines()
+    assert "| a \\| &lt;i&gt; |" in lines and "- &lt;u&gt;" in lines and "## A &lt;b&gt;" in lines
+    page = _page.as_html([section], tmp_path)
+    assert "<i>" not in page and "<u>" not in page and page.count("<table>") == 1
+    assert "<h2>A &lt;b&gt;</h2><p>x &amp; <code>y</code></p><p>(The figure has not been drawn.)</p>" in page
 
 
 def test_data_that_is_not_the_published_one_is_said_beside_the_result():
     data = [run(official_data=False), run(official_data=False), run(official_data=True)]
-    assert any("not the published one in 2 runs" in fact for fact in report._facts(result(data=data)))
-    assert not any("published" in fact for fact in report._facts(result(data=data[2:])))
-
-
-def test_figures_that_were_not_run_come_with_their_cost():
-    assert report._not_run("d-eigens-n") == "not run"  # trains nothing
-    assert report._not_run("cifar-20-epochs").startswith("not run; predicted ")
+    assert any("not the published one in 2 runs" in fact for fact in _report._facts(result(data=data)))
+    assert not any("published" in fact for fact in _report._facts(result(data=data[2:])))
 
 
 def test_the_figures_that_the_paper_times_exist():

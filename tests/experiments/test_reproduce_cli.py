@@ -7,7 +7,7 @@ import json
 import pytest
 
 from mupc import experiments
-from mupc.cli import main, report, reproduce
+from mupc.cli import main
 from mupc.experiments import _catalogue, training
 from mupc.experiments._training import Rates, Thresholds, TrainingConfig
 
@@ -47,7 +47,7 @@ def catalogue_of_toy(monkeypatch, toy):
 
 
 def test_a_figure_end_to_end(tiny, folders, tmp_path, capsys):
-    assert reproduce.run(["fig1", *folders]) == 0
+    assert main(["reproduce", "fig1", *folders]) == 0
     shown = capsys.readouterr().out
     assert "not a reproduction" in shown and "holds" in shown and "not run" in shown
     assert shown.count("seed ") == 4 and shown.count(", tune") == 2
@@ -60,13 +60,13 @@ def test_a_figure_end_to_end(tiny, folders, tmp_path, capsys):
     assert run["official_data"] is True and run["diverged"] is False
     assert (tmp_path / "results/mupc-vs-pc-mnist-accs.png").read_bytes().startswith(b"\x89PNG")
 
-    assert reproduce.run(["fig1", *folders, "--json"]) == 0  # all cells are reused
+    assert main(["reproduce", "fig1", *folders, "--json"]) == 0  # all cells are reused
     out = capsys.readouterr().out
     assert json.loads(out)["mupc-vs-pc-mnist-accs"]["claims"] == result["claims"]
 
     page = tmp_path / "report.html"
     flags = ["--results", str(tmp_path / "results"), "--markdown", str(tmp_path / "docs/r.md"), "--html", str(page)]
-    assert report.run(flags) == 0
+    assert main(["report", *flags]) == 0
     assert "0 hold, 0 fail" in capsys.readouterr().out  # quick results are not counted
     text = (tmp_path / "docs/r.md").read_text()
     assert "](../results/mupc-vs-pc-mnist-accs.png)" in text
@@ -84,11 +84,11 @@ def test_runs_repeat(tiny, tmp_path, folders):
 
 
 def test_list_shows_every_figure(folders, capsys):
-    assert reproduce.run(["--list", *folders]) == 0
+    assert main(["reproduce", "--list", *folders]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert len(lines) == 42 + len(experiments.BEYOND)
     assert lines[0].split()[:3] == ["mupc-vs-pc-mnist-accs", "fig1", "ready"]
-    assert reproduce.run(["--list", "--json", *folders]) == 0
+    assert main(["reproduce", "--list", "--json", *folders]) == 0
     assert len(json.loads(capsys.readouterr().out)) == len(lines)
 
 
@@ -103,7 +103,7 @@ def test_list_shows_every_figure(folders, capsys):
     ],
 )
 def test_mistakes_end_in_one_line(arguments, words, folders, capsys):
-    assert reproduce.run([*arguments, *folders]) == 2
+    assert main(["reproduce", *arguments, *folders]) == 2
     error = capsys.readouterr().err
     assert words in error and error.count("\n") == 1
 
@@ -114,7 +114,7 @@ def test_missing_data_is_said_in_one_line_and_others_still_run(toy, folders, tmp
     slugs = ["wider-is-better-mnist", "fwd-pass-stability"]
     monkeypatch.setattr(_catalogue, "CATALOGUE", {s: experiments.find_figure(s) for s in slugs})
     monkeypatch.setattr("mupc.experiments.forward_pass.FIGURES", {"fwd-pass-stability": toy.figure})
-    assert reproduce.run(["all", "--preset", "paper", *folders]) == 2
+    assert main(["reproduce", "all", "--preset", "paper", *folders]) == 2
     error = capsys.readouterr().err
     assert "mnist is not in" in error and "mupc data fetch mnist" in error and error.count("\n") == 1
     assert (tmp_path / "results/toy-ill-cond.json").exists()
@@ -123,23 +123,23 @@ def test_missing_data_is_said_in_one_line_and_others_still_run(toy, folders, tmp
 
 def test_merge_computes_nothing(catalogue_of_toy, folders, tmp_path, capsys):
     toy = catalogue_of_toy
-    assert reproduce.run(["toy-ill-cond", "--merge", *folders]) == 1
+    assert main(["reproduce", "toy-ill-cond", "--merge", *folders]) == 1
     assert "nothing to save" in capsys.readouterr().err and not toy.calls
     toy.fail = {4: RuntimeError("broken")}
-    assert reproduce.run(["toy-ill-cond", "--quiet", *folders]) == 1
+    assert main(["reproduce", "toy-ill-cond", "--quiet", *folders]) == 1
     assert "RuntimeError: broken" in capsys.readouterr().err
     toy.calls.clear()
-    assert reproduce.run(["toy-ill-cond", "--merge", "--quiet", *folders]) == 0
+    assert main(["reproduce", "toy-ill-cond", "--merge", "--quiet", *folders]) == 0
     assert not toy.calls
     result = json.loads((tmp_path / "results/toy-ill-cond.json").read_text())
     assert result["cells"] == {"finished": 3, "known": 4} and not result["complete"]
 
 
 def test_the_report_escapes_what_it_is_given(catalogue_of_toy, folders, tmp_path):
-    assert reproduce.run(["toy-ill-cond", "--preset", "paper", "--quiet", *folders]) == 0
+    assert main(["reproduce", "toy-ill-cond", "--preset", "paper", "--quiet", *folders]) == 0
     page, markdown = tmp_path / "r.html", tmp_path / "r.md"
     flags = ["--results", str(tmp_path / "results"), "--markdown", str(markdown), "--html", str(page), "--quiet"]
-    assert report.run(flags) == 0
+    assert main(["report", *flags]) == 0
     text = page.read_text()
     assert "<script" not in text and "grows &lt;script&gt;" in text
     assert "<b>toy" not in text and "A &lt;b&gt;toy&lt;/b&gt;" in text and "&amp; &lt;squares&gt;" in text

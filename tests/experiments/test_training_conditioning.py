@@ -20,7 +20,17 @@ from mupc.experiments._training_conditioning import (
     run_cell,
     run_group,
 )
-from mupc.experiments.cost import every_cell
+
+OUTCOME = {"validation_accuracy": 0.0, "validation_loss": 0.0, "diverged": False}
+
+
+def every_cell(figure):
+    """The cells of the paper preset, whichever rates tuning will choose."""
+    config, finished = figure.config("paper"), {}
+    for _ in range(2):
+        finished = dict.fromkeys(figure.cells(config, finished), OUTCOME)
+    return figure.cells(config, finished)
+
 
 HOLDS, FAILS, NOT_RUN = experiments.HOLDS, experiments.FAILS, experiments.NOT_RUN
 DEPTHS = (8, 16, 32)

@@ -76,6 +76,6 @@ def test_no_forbidden_calls():
 
 def test_html_shows_no_text_unescaped():
     """Every value that the report puts between tags goes through one function that escapes it."""
-    from mupc.experiments import report
+    from mupc.experiments import _page
 
-    assert report._text("<script>'\"&") == "&lt;script&gt;&#x27;&quot;&amp;"
+    assert _page.escape("<script>'\"&") == "&lt;script&gt;&#x27;&quot;&amp;"

@@ -20,8 +20,8 @@ from mupc.cli.export import ExportFlags
 from mupc.cli.flags import TrainOutputFlags
 from mupc.cli.hessian import HessianFlags
 from mupc.cli.predict import PredictFlags
-from mupc.cli.report import report
-from mupc.cli.reproduce import reproduce
+from mupc.cli.report import ReportFlags
+from mupc.cli.reproduce import ReproduceFlags
 from mupc.cli.sweep import SweepFlags, WorkFlags
 from mupc.cli.train import SafetyFlags
 from mupc.cli.transfer import TransferFlags
@@ -82,14 +82,14 @@ def test_bench(fuzzer, names, preset, words):
 @fuzz(quick=12, full=400)
 @given(
     names=st.lists(st.sampled_from(("all", "fig1", *CATALOGUE)) | value(), max_size=2),
-    words=argv(flags(reproduce) - {"slugs"}, SIZED),
+    words=argv(flags(ReproduceFlags) - {"slugs"}, SIZED),
 )
 def test_reproduce(fuzzer, names, words):
     fuzzer.check("command", ["reproduce", *names, *words])
 
 
 @fuzz(quick=12, full=300)
-@given(words=argv(flags(report), SIZED), there=st.booleans())
+@given(words=argv(flags(ReportFlags), SIZED), there=st.booleans())
 def test_report(fuzzer, words, there):
     fuzzer.folder("results" if there else "others")
     fuzzer.check("command", ["report", *words])

@@ -1,50 +1,39 @@
-"""`mupc report`: what was reproduced, from the files in `results/`."""
+"""`mupc report`: gather the reproduced figures in `results/` into one report."""
 
-import json as json_module
+import dataclasses
 from pathlib import Path
 from typing import Annotated
 
 import tyro
 
-from ..experiments import report as library
-from .parse import call
-
-Flag = tyro.conf.FlagCreatePairsOff[bool]
-
-
-def run(argv: list[str]) -> int:
-    """Writes the report and returns the exit code."""
-    return call(
-        report,
-        argv,
-        prog="mupc report",
-        description="Gather the reproduced figures into a Markdown page and a self-contained HTML page.",
-    )
+from .. import experiments
+from .flags import ScreenFlags
+from .runner import Command, Outcome, Session
 
 
-def report(
-    results: Annotated[Path, tyro.conf.arg(metavar="DIR")] = Path("results"),
-    markdown: Annotated[Path, tyro.conf.arg(metavar="FILE")] = Path("docs/reproduction.md"),
-    html: Annotated[Path, tyro.conf.arg(metavar="FILE")] = Path("runs/report.html"),
-    json: Flag = False,
-    quiet: Flag = False,
-    debug: Flag = False,
-) -> int:
-    """Gather the reproduced figures.
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class ReportFlags(ScreenFlags):
+    """What to gather, and where the pages go."""
 
-    Args:
-        results: Folder that `mupc reproduce` wrote.
-        markdown: The Markdown page; it shows the figures where they are.
-        html: The HTML page; it holds the figures and needs nothing beside it.
-        json: Print one JSON object.
-        quiet: Print errors only.
-        debug: Show tracebacks.
-    """
-    if not results.is_dir():
-        raise ValueError(f"{results} is not a folder: run `mupc reproduce SLUG` first.")
-    verdicts, summary = library.write(results, markdown, html)
-    if json:
-        print(json_module.dumps({"verdicts": verdicts, "markdown": str(markdown), "html": str(html)}))
-    elif not quiet:
-        print(f"At the paper preset, {summary}\n{markdown} and {html}")
-    return 0
+    results: Annotated[Path, tyro.conf.arg(metavar="DIR")] = Path("results")
+    """Folder that `mupc reproduce` wrote."""
+    markdown: Annotated[Path, tyro.conf.arg(metavar="FILE")] = Path("docs/reproduction.md")
+    """The Markdown page; it shows the figures where they are."""
+    html: Annotated[Path, tyro.conf.arg(metavar="FILE")] = Path("runs/report.html")
+    """The HTML page; it holds the figures and needs no other file."""
+
+
+def run(flags: ReportFlags, session: Session) -> Outcome:
+    """Write the report."""
+    if not flags.results.is_dir():
+        raise ValueError(f"{flags.results} is not a folder: run `mupc reproduce SLUG` first.")
+    verdicts, summary = experiments.write_report(flags.results, flags.markdown, flags.html)
+    session.say(f"At the paper preset, {summary}\n{flags.markdown} and {flags.html}")
+    return Outcome({"verdicts": verdicts, "markdown": str(flags.markdown), "html": str(flags.html)})
+
+
+COMMAND = Command(
+    flags=ReportFlags,
+    description="Gather the reproduced figures into a Markdown page and a self-contained HTML page.",
+    run=run,
+)

@@ -2,25 +2,19 @@
 
 import contextlib
 import dataclasses
-import json
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Literal
 
 import tyro
-from rich.console import Console
 from rich.table import Table
 
 from .. import experiments
-from ..io import Interruption
-from ..io.checks import ArgumentError
+from .display import ProgressDisplay
 from .flags import DataDir, Precision, ScreenFlags, hint
-from .parse import parse
+from .runner import FAILURE, Command, Outcome, Session, complain
 
 Flag = tyro.conf.FlagCreatePairsOff[bool]
-PROGRAM = "mupc reproduce"
-USAGE_ERROR, FAILURE = 2, 1
 COLOURS = dict(zip(experiments.VERDICTS, ("green", "red", "yellow", "cyan"), strict=True))
 
 
@@ -55,63 +49,44 @@ class ReproduceFlags(ScreenFlags):
     """Override the preset's precision."""
 
 
-def run(argv: list[str]) -> int:
-    """Reproduce figures and return the exit code, that of `experiments.run_figures`. A claim that fails is a finding,
-    not an error."""
-    text = "Regenerate figures of the paper and judge its claims: SLUG.json and SLUG.png for each."
-    flags: ReproduceFlags = parse(ReproduceFlags, argv, prog=PROGRAM, description=text)
-    console = Console(quiet=flags.quiet or flags.json, highlight=False, soft_wrap=True)
+def run(flags: ReproduceFlags, session: Session) -> Outcome:
+    """Reproduce figures. The exit code is that of `experiments.run_figures`: a claim that fails is a finding, not an
+    error."""
     if flags.list:
-        return _list(flags, console)
-    reporter = RichReporter(console, flags.preset, flags.out)
+        return _list(flags, session)
     if not flags.slugs:
-        reporter.complain("name a figure, or `all`; `mupc reproduce --list` shows them.")
-        return USAGE_ERROR
-    try:
-        figures = [entry.load() for entry in experiments.find_figures(flags.slugs)]
-        jobs = [(figure, figure.config(flags.preset, flags.precision)) for figure in figures]
-        limit = 0.0 if flags.merge else flags.seconds_limit
-        shard = experiments.Shard.parse(flags.shard)
-        options = experiments.RunOptions(shard, limit, flags.resume or flags.merge, flags.at_once)
-    except ArgumentError as error:
-        reporter.complain(error.spelled(lambda name: f"--{name.replace('_', '-')}"))
-        return USAGE_ERROR
-    except ValueError as error:
-        reporter.complain(str(error))
-        return USAGE_ERROR
-    store = experiments.CellStore(flags.work)
-    with Interruption(PROGRAM) as interruption:
+        raise ValueError("name a figure, or `all`; `mupc reproduce --list` shows them.")
+    figures = [entry.load() for entry in experiments.find_figures(flags.slugs)]
+    jobs = [(figure, figure.config(flags.preset, flags.precision)) for figure in figures]
+    limit, shard = 0.0 if flags.merge else flags.seconds_limit, experiments.Shard.parse(flags.shard)
+    options = experiments.RunOptions(shard, limit, flags.resume or flags.merge, flags.at_once)
+    store, reporter = experiments.CellStore(flags.work), RichReporter(session, flags.preset, flags.out)
+    with session.interruption.gracefully() as interruption:
         code = experiments.run_figures(jobs, store, reporter, interruption, options, flags.data_dir)
-    if flags.json and code < 128:
-        print(json.dumps(reporter.summaries, ensure_ascii=False))
-    return code
+    return Outcome(reporter.summaries, code=code)
 
 
 @dataclasses.dataclass(frozen=True)
 class RichReporter:
     """Show a bar of cells on a terminal and a line for each elsewhere, then the claims of the figure as a table."""
 
-    console: Console
+    session: Session
     preset: str
     out: Path
     summaries: dict[str, dict[str, object]] = dataclasses.field(default_factory=dict)
 
     @contextlib.contextmanager
     def watch(self, slug: str) -> Iterator[experiments.CellReport]:
-        if not self.console.is_terminal or self.console.quiet:
-            yield lambda *ended: self.console.print(experiments.describe_cell(*ended), markup=False)
-            return
-        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+        with ProgressDisplay(self.session.console, f"{slug}: cell") as display:
 
-        columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-        with Progress(*columns, console=self.console) as bar:
-            task = bar.add_task(slug, total=None)
-            yield lambda cell, result, done, known: bar.update(
-                task, completed=done, total=known, description=f"{slug}: {cell.label}"
-            )
+            def show(cell: experiments.FigureCell, result: experiments.Row | None, done: int, known: int) -> None:
+                line = experiments.describe_cell(cell, result, done, known)
+                display.update(done, known, [cell.label], plain=line)
+
+            yield show
 
     def complain(self, line: str) -> None:
-        print(f"{PROGRAM}: {line}", file=sys.stderr)
+        complain(self.session.name, line, FAILURE)
 
     def conclude(
         self, figure: experiments.Figure, config: experiments.FigureConfig, progress: experiments.FigureProgress
@@ -132,21 +107,23 @@ class RichReporter:
         for claim in result["claims"]:
             verdict = f"[{COLOURS[claim['verdict']]}]{claim['verdict']}[/]"
             table.add_row(claim["claim"], claim["expected"], claim["measured"], verdict)
-        self.console.print(table, soft_wrap=False)
-        computed = f"{path} and {path.with_suffix('.png').name}, {result['seconds']:.0f} s of computing"
-        self.console.print(computed, markup=False)
+        self.session.console.print(table)
+        self.session.say(f"{path} and {path.with_suffix('.png').name}, {result['seconds']:.0f} s of computing")
         return 0
 
 
-def _list(flags: ReproduceFlags, console: Console) -> int:
+def _list(flags: ReproduceFlags, session: Session) -> Outcome:
     found = experiments.status(flags.out)
-    if flags.json:
-        rows = {line.entry.slug: {"alias": line.entry.alias, "state": line.state} for line in found}
-        print(json.dumps(rows, ensure_ascii=False))
-        return 0
     wide = max(len(line.entry.slug) for line in found)
     state = max(len(line.state) for line in found)
     for line in found:
         alias = line.entry.alias or ""
-        console.print(f"{line.entry.slug:<{wide}}  {alias:<4}  {line.state:<{state}}  {line.entry.title}", markup=False)
-    return 0
+        session.say(f"{line.entry.slug:<{wide}}  {alias:<4}  {line.state:<{state}}  {line.entry.title}")
+    return Outcome({line.entry.slug: {"alias": line.entry.alias, "state": line.state} for line in found})
+
+
+COMMAND = Command(
+    flags=ReproduceFlags,
+    description="Regenerate figures of the paper and judge its claims: SLUG.json and SLUG.png for each.",
+    run=run,
+)

@@ -28,8 +28,10 @@ from ._figure import Claim as Claim
 from ._figure import Figure as Figure
 from ._figure import FigureCell as FigureCell
 from ._figure import FigureConfig as FigureConfig
+from ._figure import Row as Row
 from ._figure import RunContext as RunContext
 from ._figure import UnknownFigureError as UnknownFigureError
+from ._report import write_report as write_report
 from ._results import FigureStatus as FigureStatus
 from ._results import destination as destination
 from ._results import record as record

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import itertools
 import statistics
 from collections.abc import Iterator, Sequence
@@ -10,6 +9,7 @@ from typing import Any
 
 from ._figure import FAILS, NOT_RUN, Row, Table
 from ._methods import METHODS
+from ._page import ReportSection
 from ._training import merit
 from .protocol_choices import CHOICES, STUDY, ChoiceConfig, Variant, outcomes
 
@@ -18,23 +18,14 @@ DAYS = dict.fromkeys(("mupc-mnist-5-epochs", "mupc-fashion-15-epochs"), _DAYS)
 """What the paper says of its run times, for the figures it says it of."""
 
 
-@dataclasses.dataclass(frozen=True)
-class Section:
-    """A heading, paragraphs, and tables of which the first row is the head."""
-
-    title: str
-    text: tuple[str, ...]
-    tables: tuple[list[tuple[str, ...]], ...]
-
-
-def sections(paper: list[Row], further: list[Row]) -> list[Section]:
+def sections(paper: list[Row], further: list[Row]) -> list[ReportSection]:
     """Those that have something to say, given the results at the paper preset: the paper's figures, and studies of our
     own."""
     found = [failed(paper), times(paper), choices(paper, further), reach(paper)]
     return [section for section in found if any(len(table) > 1 for table in section.tables)]
 
 
-def failed(paper: list[Row]) -> Section:
+def failed(paper: list[Row]) -> ReportSection:
     """Every claim of the paper that fails, with what was checked."""
     rows = [
         (f"`{result['slug']}`", c["claim"], c["expected"], c["measured"], c.get("checked", "nothing yet"))
@@ -42,14 +33,14 @@ def failed(paper: list[Row]) -> Section:
         for c in result["claims"]
         if c["verdict"] == FAILS
     ]
-    return Section(
+    return ReportSection(
         "Claims that fail",
         ("With what was checked to rule out a mistake of ours.",),
         ([("figure", "claim", "expected", "measured", "checked"), *rows],),
     )
 
 
-def times(paper: list[Row]) -> Section:
+def times(paper: list[Row]) -> ReportSection:
     """The time of the figures that were run on a GPU."""
     rows = []
     for result in (result for result in paper if "gpu" in result["device"]):
@@ -63,7 +54,7 @@ def times(paper: list[Row]) -> Section:
             (f"`{slug}`", number, one + depth, duration(result["seconds"]), result["device"], DAYS.get(slug, "–"))
         )
     head = ("figure", "runs or cells", "one run", "all of them", "on", "the paper")
-    return Section(
+    return ReportSection(
         "Time",
         (
             "Of computing, with compiling and evaluation. One run is the median over the predictive coding runs at the "
@@ -74,7 +65,7 @@ def times(paper: list[Row]) -> Section:
     )
 
 
-def reach(paper: list[Row]) -> Section:
+def reach(paper: list[Row]) -> ReportSection:
     """How many layers learnt, for each trained figure, method and size."""
     rows = []
     for result in paper:
@@ -93,7 +84,7 @@ def reach(paper: list[Row]) -> Section:
             ]
             rows.append((f"`{result['slug']}`", name, *map(_listed, listed)))
     head = ("figure", "method", "N", "H", "layers", "first", "last", "fewest", "median")
-    return Section(
+    return ReportSection(
         "Credit reach",
         (
             "How many of the H + 1 layers learn: those whose gradient is not lost below Adam's ε (credit-reach.md). "
@@ -104,7 +95,7 @@ def reach(paper: list[Row]) -> Section:
     )
 
 
-def choices(paper: list[Row], further: list[Row]) -> Section:
+def choices(paper: list[Row], further: list[Row]) -> ReportSection:
     """The choices with what they move, every variant, and the neighbourhood of rates that were tuned."""
     config = STUDY.config("paper")
     assert isinstance(config, ChoiceConfig)
@@ -122,7 +113,7 @@ def choices(paper: list[Row], further: list[Row]) -> Section:
 
     made = [(choice.name, choice.paper, choice.here, moves(choice.name)) for choice in CHOICES]
     tried = [(variant.name, *(told(variant, depth) for depth in depths)) for variant in config.all]
-    return Section(
+    return ReportSection(
         "What the paper leaves open, what was chosen, and how much it moves",
         (
             f"How much: the least and the most of all variants and depths in the study `{STUDY.slug}`, in points from "

@@ -1,0 +1,107 @@
+"""Write the report on what was claimed and what was measured, from the files in `results/`."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from pathlib import Path
+
+from ._answers import duration, sections
+from ._catalogue import BEYOND, CATALOGUE
+from ._figure import FAILS, HOLDS, NOT_RUN, REPORTED, VERDICTS, Row
+from ._page import ReportSection, as_html, as_markdown
+from ._results import read_all
+from ._store import write_text
+
+TITLE = "Reproduction of the paper's figures"
+INTRODUCTION = (
+    "Every figure of the paper with the claims it carries, as predicates on measured numbers. A claim holds, fails "
+    "or was not run; a number of which nothing is asked is reported. Only results at the paper preset count. This page "
+    "is made by `mupc report` from the files in `results/`."
+)
+FURTHER = ReportSection(
+    "Beyond the paper",
+    ("Studies of our own on the same rails: what the paper's inference leaves undone, and what does better.",),
+)
+QUICK = ReportSection(
+    "Quick checks, which are not reproductions",
+    ("Small networks on built-in data, with rates and thresholds of their own. They test the machinery.",),
+)
+
+
+def write_report(results: Path, markdown: Path, page: Path) -> tuple[dict[str, int], str]:
+    """Write the Markdown page and the self-contained HTML page. Return how many claims have each verdict, and a
+    sentence about that."""
+    found = read_all(results)
+    paper = [result for result in found if result["preset"] == "paper" and result["slug"] not in BEYOND]
+    further = [result for result in found if result["preset"] == "paper" and result["slug"] in BEYOND]
+    quick = [result for result in found if result["preset"] != "paper"]
+    missing = _missing(paper)
+    summary = _summary(paper)
+    absent = tuple(f"`{slug}`: {CATALOGUE[slug].title} ({NOT_RUN})" for slug in missing)
+    whole = [
+        ReportSection(TITLE, (INTRODUCTION, summary), level=1),
+        *sections(paper, further),
+        *map(figure_section, paper),
+        *([ReportSection("Not run", ("No result at the paper preset yet:",), notes=absent)] if absent else []),
+        *([FURTHER] if further else []),
+        *(figure_section(result, level=3) for result in further),
+        *([QUICK] if quick else []),
+        *(figure_section(result, level=3, label="quick: ") for result in quick),
+    ]
+    write_text(markdown, as_markdown(whole, Path(os.path.relpath(results, markdown.parent)).as_posix()))
+    write_text(page, as_html(whole, results))
+    return count_verdicts(paper), summary
+
+
+def count_verdicts(results: Iterable[Row]) -> dict[str, int]:
+    """Return how many claims of these results have each verdict."""
+    verdicts = [claim["verdict"] for result in results for claim in result["claims"]]
+    return {verdict: verdicts.count(verdict) for verdict in VERDICTS}
+
+
+def _missing(paper: Iterable[Row]) -> list[str]:
+    done = {result["slug"] for result in paper}
+    return [slug for slug in CATALOGUE if slug not in done]
+
+
+def _summary(paper: list[Row]) -> str:
+    claims = count_verdicts(paper)
+    judged = f"{claims[HOLDS]} hold, {claims[FAILS]} fail, {claims[NOT_RUN]} were not run"
+    figures = f"{len(paper)} of {len(CATALOGUE)} figures have results, {len(_missing(paper))} were not run"
+    return f"{figures}; of the claims of those with results: {judged}; {claims[REPORTED]} numbers are only reported."
+
+
+def figure_section(result: Row, level: int = 2, label: str = "") -> ReportSection:
+    """Return the section of one result; `label` goes before every verdict."""
+    entry = (CATALOGUE | BEYOND).get(result["slug"])
+    alias = f" ({entry.alias})" if entry and entry.alias else ""
+    title = str(result.get("title", ""))
+    claims = [(c["claim"], c["expected"], _measured(c), label + c["verdict"]) for c in result["claims"]]
+    return ReportSection(
+        f"`{result['slug']}`{alias}: {title}",
+        (str(result.get("caption", "")),),
+        ([("claim", "expected", "measured", "verdict"), *claims],),
+        tuple(_facts(result)),
+        (result["file"], title),
+        level,
+    )
+
+
+def _facts(result: Row) -> list[str]:
+    """Return how a result was made, a line each."""
+    counts = result.get("cells") or {}
+    part = f"{counts.get('finished')} of at least {counts.get('known')} cells"
+    whole = "complete" if result.get("complete") else part
+    made = f"{result.get('device')}, {result.get('precision')}, {duration(result.get('seconds') or 0)} of computing"
+    unofficial = sum(row.get("official_data") is False for row in result.get("data") or [])
+    copy = [f"The data is not the published one in {unofficial} runs (`official_data`)."] if unofficial else []
+    versions = ", ".join(f"{name} {version}" for name, version in (result.get("versions") or {}).items())
+    protocol = map(str, (result.get("config") or {}).get("protocol", []))
+    return [f"{made}; {whole}.", f"Versions: {versions}.", *copy, *protocol]
+
+
+def _measured(claim: Row) -> str:
+    """Return the numbers, and what was checked where they fail."""
+    checked = claim.get("checked")
+    return str(claim["measured"]) if checked is None else f"{claim['measured']}. Checked: {checked}"
