@@ -169,6 +169,7 @@ def test_every_parameterisation_and_quantity_has_its_words():
     assert set(rules.MEANINGS) == set(rules.FORWARD) | set(rules.TRAINED)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("activation", [pytest.param("tanh", marks=pytest.mark.zoo), "relu"])
 def test_mupc_passes_at_init(activation):
     check = mupc.coordinate_check((X, Y), activation=activation, **FAST)

@@ -54,8 +54,8 @@ def agree(got, want):
 @pytest.mark.parametrize(
     "width, depth, batch, steps",
     [
-        (1, 1, 1, 3),
         (100, 3, 70, 5),
+        pytest.param(1, 1, 1, 3, marks=pytest.mark.slow),
         pytest.param(7, 2, 1, 4, marks=pytest.mark.slow),
         pytest.param(7, 1, 70, 1, marks=pytest.mark.slow),
         pytest.param(16, 2, 16, 0, marks=pytest.mark.slow),
@@ -89,8 +89,8 @@ def exactly(case):
 @pytest.mark.parametrize(
     "width, depth, batch, skip, steps, loss",
     [
-        (1, 1, 1, 0, 3, "mse"),
         (7, 3, 5, 0, 3, "cross-entropy"),
+        pytest.param(1, 1, 1, 0, 3, "mse", marks=pytest.mark.slow),
         pytest.param(10, 13, 7, 1, 13, "mse", marks=pytest.mark.slow),
         pytest.param(4, 3, 2, 1, 60, "cross-entropy", marks=pytest.mark.slow),
         pytest.param(100, 3, 2, 1, 3, "mse", marks=pytest.mark.slow),
@@ -184,6 +184,7 @@ def test_error_space_with_the_response_kept(width, depth, batch, skip, loss):
         np.testing.assert_allclose(kept.solve(slope, steps, tol=1e-13).hidden, want, rtol=1e-9, atol=1e-12)
 
 
+@pytest.mark.slow
 def test_the_response_is_kept_as_products_read_it():
     passes = linearised(100, 6, 5, "bf16")
     response = respond(passes)

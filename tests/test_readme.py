@@ -26,6 +26,7 @@ def python(code, **options):
     )  # fmt: skip
 
 
+@pytest.mark.slow
 def test_python_snippets_of_the_readme():
     snippets = FENCE.findall(README)
     assert snippets

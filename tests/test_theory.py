@@ -168,6 +168,7 @@ def agree(network, **options):
     return dense
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("depth", [2, 16, 64])
 @pytest.mark.parametrize("parameterisation, skip", [("sp", 0), ("mupc", 1), ("orthogonal", 0), ("mupc", 0)])
 def test_iterative_condition_number_is_the_dense_one(parameterisation, skip, depth):
@@ -271,6 +272,7 @@ def test_dummy_latents_are_the_papers():
     assert relative(dummy - free, np.diag(np.arange(23) < 3)) < 1e-12
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("depth, skip", [(1, 0), (7, 1), (7, 3)])
 @pytest.mark.parametrize("decay", [0.0, 0.3])
 def test_iterative_condition_number_with_ends(depth, skip, decay):

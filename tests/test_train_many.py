@@ -1,8 +1,6 @@
 """`fit_many` against `fit`, run by run; runs that diverge, chunks, and what may not differ."""
 
-import contextlib
 import dataclasses
-import logging
 import warnings
 
 import jax
@@ -11,6 +9,7 @@ import jax.random as jr
 import numpy as np
 import optax
 import pytest
+from compiled import compilations
 
 import mupc
 from mupc.data import Dataset, Normalisation, Split
@@ -113,27 +112,11 @@ def assert_same(got, want):
         np.testing.assert_allclose(a, b, rtol=0, atol=1e-9)
 
 
-@contextlib.contextmanager
-def compilations():
-    """Which mapped programs JAX compiles inside."""
-    found = []
-    handler = logging.Handler()
-    handler.emit = lambda record: found.append(record.getMessage())
-    logging.getLogger("jax").addHandler(handler)
-    kept = []
-    try:
-        with jax.log_compiles():
-            yield kept
-    finally:
-        logging.getLogger("jax").removeHandler(handler)
-        kept += [message for message in found if "Finished XLA compilation" in message and "mapped" in message]
-
-
 @pytest.fixture(scope="module")
 def descended():
     """The first program that this file compiles, with all that it reported."""
     seen = {index: [] for index in range(len(GD))}
-    with compilations() as messages:
+    with compilations("mapped") as messages:
         results = mupc.fit_many(GD, DATA, chunk=2, callbacks=[lambda i, record: seen[i].append(record)], **SHARED)
     return results, list(seen.values()), messages
 
@@ -184,7 +167,7 @@ def test_chunks_and_other_numbers_do_not_compile_anew(descended):
     others = [
         dataclasses.replace(run, weight_lr=0.01, seed=9, solver=solver) for run, solver in zip(GD, solvers, strict=True)
     ]
-    with compilations() as messages:
+    with compilations("mapped") as messages:
         mupc.fit_many(others, DATA, chunk=2, **SHARED)
     assert messages == []
 

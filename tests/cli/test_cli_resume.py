@@ -139,6 +139,7 @@ def test_a_data_set_that_is_gone(train, resume, monkeypatch, tmp_path):
     assert_same(run, train(*BP, "--data", file, name="whole"))
 
 
+@pytest.mark.slow
 def test_checkpoints_that_are_kept(train, resume):
     run = train(*BP, "--keep", "3", "--checkpoint-every", "4")
     assert list(_checkpoints.steps(run.folder / "checkpoints")) == [16, 20, 22]
@@ -215,6 +216,7 @@ def test_folders_that_are_no_runs(mupc, tmp_path):
     assert "damaged settings under 'safety'" in run.err
 
 
+@pytest.mark.slow
 def test_divergence_and_a_smaller_rate(train, resume):
     """A rate beyond float32 even when halved, then one that is not; the second is given when the run is taken up."""
     flags = ("--optimiser", "sgd", "--activation", "linear", "--evaluate-every", "22")
@@ -256,6 +258,7 @@ def test_a_full_disk_is_one_line_and_no_end(train, resume, monkeypatch):
     assert_same(run, train(*BP, name="whole"))
 
 
+@pytest.mark.slow
 def test_a_disk_that_is_really_full(mupc, disk):
     """Room for one checkpoint of 200 KiB, not for two. Then with more room, and then read-only."""
     place = disk("size=400k")

@@ -74,6 +74,7 @@ def test_a_checkpoint_under_the_name_of_another(tmp_path):
     assert damaged == [f"the checkpoint {tmp_path / 'step-00000006'} is damaged (it is that of step 3)"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("content", ["null", "[]", "[" * 5000])
 def test_a_summary_that_is_something_else(ended, tmp_path, capsys, content):
     """The run counts as one that was killed before its end was recorded."""
@@ -103,6 +104,7 @@ def test_flags(words, said, capsys, tmp_path, monkeypatch):
     assert said in lines[0]
 
 
+@pytest.mark.slow
 def test_rates_beyond_float32_diverge_without_a_warning(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     words = ["--seeds", "1", "--weight-lrs", "1e39", "--activity-lrs", "0.1", "--epochs", "0.1", "--quiet"]
