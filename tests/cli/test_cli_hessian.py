@@ -16,7 +16,7 @@ from rich.text import Text
 import mupc as library
 from mupc import cli
 from mupc.cli import hessian, hessian_job
-from mupc.cli.display import Display
+from mupc.cli.train_job import Recorder
 
 SMALL = ["--width", "4", "6", "--hidden-layers", "2", "3"]
 ROW = {
@@ -102,7 +102,7 @@ def test_table_and_plain_lines(analyse):
 def test_a_bar_on_a_terminal(tmp_path):
     stream = io.StringIO()
     flags = hessian.HessianFlags(
-        network=hessian.NetworkFlags(width=(4,), hidden_layers=(2, 3)),
+        network=hessian.HessianNetworkFlags(width=(4,), hidden_layers=(2, 3)),
         energy=hessian.EnergyFlags(),
         method=hessian.MethodFlags(),
         output=hessian.OutputFlags(out=str(tmp_path / "run")),
@@ -180,14 +180,14 @@ def test_without_a_condition_number(analyse, options, kind):
 def test_training_leaves_its_last_good_network(train, monkeypatch, method, end):
     """The one whose accuracy is the last that was recorded of a finite network."""
     if end == "interrupted":
-        show = Display.update
+        show = Recorder.__call__
 
         def interrupt(self, record):
             show(self, record)
             if record["step"] > 0:
                 raise KeyboardInterrupt
 
-        monkeypatch.setattr(Display, "update", interrupt)
+        monkeypatch.setattr(Recorder, "__call__", interrupt)
     rate = "1e30" if end == "diverged" else "0.1"
     run = train("--quiet", "--method", method, "--weight-lr", rate)
     assert run.code == {"finished": 0, "interrupted": 130, "diverged": 1}[end]

@@ -1,16 +1,15 @@
-"""`mupc check`: flags in, exit code out. `check_job.py` does the work, once the flags are parsed."""
+"""`mupc check`: its flags. `check_job.py` does the work."""
 
 import dataclasses
 import re
-import sys
 from typing import Annotated
 
 import tyro
 
+from ..io import checks
 from .config import in_flags
-from .flags import NUMBER_OR_AUTO, DataDir, FormFlags, InferenceSteps, ScreenFlags, Solver, hint
-from .parse import parse
-from .termination import Termination
+from .flags import NUMBER_OR_AUTO, DataDir, FormFlags, InferenceSteps, OutputFlags, Solver, hint
+from .runner import FAILURE, Command, Outcome, Session
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -54,11 +53,9 @@ class LearnFlags:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class OutputFlags(ScreenFlags):
+class CheckOutputFlags(OutputFlags):
     """Where results go, and what is shown."""
 
-    out: Annotated[str | None, hint("(default: runs/check-N)", "DIR")] = None
-    """Run folder; it must be new or empty."""
     strict: tyro.conf.FlagCreatePairsOff[bool] = False
     """End with exit code 1 if the check fails. Without it a failed check is a result like any other."""
 
@@ -70,37 +67,29 @@ class CheckFlags:
     compare: tyro.conf.OmitArgPrefixes[CompareFlags]
     network: tyro.conf.OmitArgPrefixes[FormFlags]
     learn: tyro.conf.OmitArgPrefixes[LearnFlags]
-    output: tyro.conf.OmitArgPrefixes[OutputFlags]
+    output: tyro.conf.OmitArgPrefixes[CheckOutputFlags]
 
 
-def run(argv: list[str]) -> int:
-    """Checks as the flags say and returns the exit code."""
-    flags = parse(
-        CheckFlags,
-        argv,
-        prog="mupc check",
-        description=(
-            "The coordinate check: do activities, errors and updates keep the sizes that they should have as networks "
-            "get wider and deeper? Measures them at initialisation, in the first step and after a few steps, fits "
-            "their slopes and says what failures mean. Writes a run folder: config.json, metrics.jsonl, summary.json "
-            "and figures."
-        ),
-        default=CheckFlags(compare=CompareFlags(), network=FormFlags(), learn=LearnFlags(), output=OutputFlags()),
-    )
-    from rich.console import Console
-
+def run(flags: CheckFlags, session: Session) -> Outcome:
+    """Check as the flags say."""
     from .check_job import check
-    from .run_folder import dumps
 
     try:
-        with Termination("mupc check") as termination:
-            summary = check(flags, Console())
+        summary = check(flags, session.console)
+    except checks.ArgumentError:
+        raise
     except ValueError as error:
         named = re.sub(r"(?<![\w-])seeds=(?=\d)", "--seeds ", in_flags(str(error)))
         raise ValueError(named) from error
-    if flags.output.json:
-        print(dumps(summary, indent=2))
-    if summary["interrupted"]:
-        print(f"mupc check: {summary['message']}", file=sys.stderr)
-        return termination.code
-    return int(flags.output.strict and not summary["passed"])
+    return Outcome(summary, code=FAILURE if flags.output.strict and not summary["passed"] else 0)
+
+
+COMMAND = Command(
+    flags=CheckFlags,
+    description=(
+        "The coordinate check: do activities, errors and updates keep the sizes that they should have as networks get "
+        "wider and deeper? Measures them at initialisation, in the first step and after a few steps, fits their slopes "
+        "and says what failures mean. Writes a run folder: config.json, metrics.jsonl, summary.json and figures."
+    ),
+    run=run,
+)

@@ -1,20 +1,19 @@
-"""`mupc hessian`: flags in, exit code out. `hessian_job.py` does the work, once the flags are parsed."""
+"""`mupc hessian`: its flags. `hessian_job.py` does the work."""
 
 import dataclasses
 import re
-import sys
 from typing import Annotated, Literal
 
 import tyro
 
+from ..io import checks
 from .config import in_flags
-from .flags import Activation, Init, Loss, Parameterisation, ScreenFlags, hint
-from .parse import parse
-from .termination import Termination
+from .flags import Activation, Init, Loss, OutputFlags, Parameterisation, hint
+from .runner import Command, Outcome, Session
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class NetworkFlags:
+class HessianNetworkFlags:
     """Which networks: every --width with every --hidden-layers, at initialisation, or the one of a checkpoint."""
 
     width: Annotated[tuple[int, ...] | None, hint("(default: 64)", "INT [INT ...]")] = None
@@ -66,48 +65,33 @@ class MethodFlags:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class OutputFlags(ScreenFlags):
-    """Where results go, and what is shown."""
-
-    out: Annotated[str | None, hint("(default: runs/hessian-N)", "DIR")] = None
-    """Run folder; it must be new or empty."""
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
 class HessianFlags:
     """All flags."""
 
-    network: tyro.conf.OmitArgPrefixes[NetworkFlags]
+    network: tyro.conf.OmitArgPrefixes[HessianNetworkFlags]
     energy: tyro.conf.OmitArgPrefixes[EnergyFlags]
     method: tyro.conf.OmitArgPrefixes[MethodFlags]
     output: tyro.conf.OmitArgPrefixes[OutputFlags]
 
 
-def run(argv: list[str]) -> int:
-    """Analyses networks as the flags say and returns the exit code."""
-    flags = parse(
-        HessianFlags,
-        argv,
-        prog="mupc hessian",
-        description=(
-            "Eigenvalues and condition numbers of the activity Hessian, which say how quickly inference can converge. "
-            "Writes a run folder: config.json, metrics.jsonl, summary.json, spectra.json and figures."
-        ),
-        default=HessianFlags(network=NetworkFlags(), energy=EnergyFlags(), method=MethodFlags(), output=OutputFlags()),
-    )
-    from rich.console import Console
-
+def run(flags: HessianFlags, session: Session) -> Outcome:
+    """Analyse networks as the flags say."""
     from .hessian_job import analyse
-    from .run_folder import dumps
 
     try:
-        with Termination("mupc hessian") as termination:
-            summary = analyse(flags, Console())
+        return Outcome(analyse(flags, session.console))
+    except checks.ArgumentError:
+        raise
     except ValueError as error:
         named = re.sub(r"(?<![\w-])(in|out)_size\b", r"--\1-size", in_flags(str(error)))
         raise ValueError(named) from error
-    if flags.output.json:
-        print(dumps(summary, indent=2))
-    if summary["interrupted"]:
-        print(f"mupc hessian: {summary['message']}", file=sys.stderr)
-    return termination.code if summary["interrupted"] else 0
+
+
+COMMAND = Command(
+    flags=HessianFlags,
+    description=(
+        "Eigenvalues and condition numbers of the activity Hessian, which say how quickly inference can converge. "
+        "Writes a run folder: config.json, metrics.jsonl, summary.json, spectra.json and figures."
+    ),
+    run=run,
+)

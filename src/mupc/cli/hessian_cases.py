@@ -15,7 +15,7 @@ from ..inference import Energy
 from ..io import checks
 from ..network import Network
 from . import config
-from .hessian import EnergyFlags, NetworkFlags
+from .hessian import EnergyFlags, HessianNetworkFlags
 from .job import load_data
 from .trained_model import open_checkpoint as open_checkpoint
 
@@ -32,7 +32,7 @@ class Case(NamedTuple):
     sample: Callable[[int], Sample]
 
 
-def find(network: NetworkFlags, energy: EnergyFlags) -> tuple[list[Case], Energy]:
+def find(network: HessianNetworkFlags, energy: EnergyFlags) -> tuple[list[Case], Energy]:
     """The networks that the flags ask for, and their energy: that of the run which trained them, but for flags."""
     cases, trained = (_grid(network), None) if network.checkpoint is None else _checkpoint(network)
     base = config.TrainConfig() if trained is None else trained
@@ -40,7 +40,7 @@ def find(network: NetworkFlags, energy: EnergyFlags) -> tuple[list[Case], Energy
     return cases, Energy(**{name: getattr(base, name) if value is None else value for name, value in given.items()})
 
 
-def _grid(flags: NetworkFlags) -> list[Case]:
+def _grid(flags: HessianNetworkFlags) -> list[Case]:
     """Networks at initialisation, every width with every depth; each is tried without its arrays first."""
     widths = (WIDTH,) if flags.width is None else flags.width
     depths = (HIDDEN_LAYERS,) if flags.hidden_layers is None else flags.hidden_layers
@@ -56,7 +56,7 @@ def _grid(flags: NetworkFlags) -> list[Case]:
     return cases
 
 
-def _initial(flags: NetworkFlags, width: int, depth: int, seed: int) -> Network:
+def _initial(flags: HessianNetworkFlags, width: int, depth: int, seed: int) -> Network:
     with jax.enable_x64(False):  # the weights that `mupc train` starts from, in any mode
         return Network(
             width if flags.in_size is None else flags.in_size,
@@ -77,9 +77,9 @@ def _random_sample(form: Network, seed: int) -> Sample:
     return rng.standard_normal(form.in_size), np.eye(form.out_size)[rng.integers(form.out_size)]
 
 
-def _checkpoint(flags: NetworkFlags) -> tuple[list[Case], config.TrainConfig | None]:
+def _checkpoint(flags: HessianNetworkFlags) -> tuple[list[Case], config.TrainConfig | None]:
     """The network of a checkpoint and, where that belongs to a run, the run's configuration."""
-    for field in dataclasses.fields(NetworkFlags):
+    for field in dataclasses.fields(HessianNetworkFlags):
         value = getattr(flags, field.name)
         if field.name not in ("checkpoint", "seed") and value != field.default:
             flag = f"--{field.name.replace('_', '-')}"

@@ -18,7 +18,7 @@ from ..io import checks, device, versions
 from ..network import Network, forward
 from ..theory._spectrum import EXACT
 from .display import say
-from .hessian import HessianFlags, NetworkFlags
+from .hessian import HessianFlags, HessianNetworkFlags
 from .hessian_cases import Case, find
 from .run_folder import RunFolder
 
@@ -234,7 +234,7 @@ def _line(row: Row) -> str:
     return f"{_name(row)}: κ {_number(row['condition_number'])}, {_definite(row)}, {row['seconds']:.1f} s"
 
 
-def _title(cases: list[Case], flags: NetworkFlags, energy: Energy) -> str:
+def _title(cases: list[Case], flags: HessianNetworkFlags, energy: Energy) -> str:
     """What is to come."""
     form = cases[0].form
     parts = [f"activity Hessian of {flags.checkpoint or 'initial networks'}", form.activation.name]
