@@ -57,7 +57,8 @@ def test_standard_networks_are_those_of_the_paper(slug):
     assert {c.beta for c in tuning} == {0.5, 0.1, 0.05}
     assert {c.data for c in runs} == {"fashion-mnist" if slug.endswith("fashion") else "mnist"}
     built = _training.METHODS[method]
-    assert (built.steps, built.skip, built.adam) == (500, int("skips" in slug), "adam" in slug)
+    solver = built.inference(0.5, 8)
+    assert (solver.steps, built.skip, isinstance(solver, mupc.Optax)) == (500, int("skips" in slug), "adam" in slug)
 
 
 def test_twins_share_the_runs_of_fig3():

@@ -1,39 +1,20 @@
-"""What training runs are made of: data sets, networks before training, and solvers."""
+"""Build what training runs start from: data sets, and networks before training."""
 
 from __future__ import annotations
 
 import functools
 from typing import TYPE_CHECKING
 
+from ._methods import PAPER_BATCH as PAPER_BATCH
 from ._methods import FigureMethod
 
 if TYPE_CHECKING:
     from ..data import Dataset
-    from ..inference import AbstractSolver
     from ..network import Network
-
-PAPER_BATCH = 64
-"""The paper's β acts on the mean over 64 samples, a solver's `lr` on one sample: lr = β / 64."""
-
-
-def solver(method: FigureMethod, beta: float, depth: int) -> AbstractSolver | None:
-    """The inference of a run; None with backpropagation."""
-    from ..inference import ErrorSpace, ExactLinear, GradientDescent, Optax
-
-    if method.algorithm != "pc":
-        return None
-    if method.exact:
-        return ExactLinear()
-    if method.cg_steps is not None:
-        return ErrorSpace(cg_steps=method.cg_steps)
-    steps = depth if method.steps is None else method.steps
-    if method.adam:  # does not depend on the scale of the gradient, so that β is its rate
-        return Optax.adam(beta, steps)
-    return GradientDescent(lr=beta / PAPER_BATCH, steps=steps, tol=method.tol)
 
 
 def build(method: FigureMethod, dataset: Dataset, activation: str, width: int, depth: int, seed: int) -> Network:
-    """The network that a method trains, before training."""
+    """Return the network that a method trains, before training."""
     import jax.random as jr
 
     from ..network import Network
@@ -53,7 +34,7 @@ def build(method: FigureMethod, dataset: Dataset, activation: str, width: int, d
 
 @functools.lru_cache(maxsize=4)
 def load(name: str, data_dir: str | None, verify: bool, validation: float) -> Dataset:
-    """A data set, kept for the cells that follow."""
+    """Return a data set, and keep it for the cells that follow."""
     from .. import data
 
     dataset = data.load(name, data_dir=data_dir, verify=verify, download=False)

@@ -3,23 +3,65 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from ..inference import AbstractSolver
+
+PAPER_BATCH = 64
+"""The paper's β acts on the mean over 64 samples, a solver's `lr` on one sample: lr = β / 64."""
+LONG = 500
+"""Steps of inference that is meant to converge: the most that the paper allows."""
+
+Inference = Callable[[float, int], "AbstractSolver | None"]
+"""Return the solver for β and a number of hidden layers; None stands for backpropagation."""
+
+
+def descent(steps: int | None = None, tol: float | None = None) -> Inference:
+    """Infer by gradient descent, with as many steps as hidden layers by default, or fewer once the gradient has fallen
+    to `tol` of its start."""
+
+    def solver(beta: float, depth: int) -> AbstractSolver:
+        from ..inference import GradientDescent
+
+        return GradientDescent(lr=beta / PAPER_BATCH, steps=depth if steps is None else steps, tol=tol)
+
+    return solver
+
+
+PAPER_INFERENCE = descent()
+
+
+def adam(beta: float, depth: int) -> AbstractSolver:
+    """Infer with Adam, which does not depend on the scale of the gradient, so that β is its rate."""
+    from ..inference import Optax
+
+    return Optax.adam(beta, LONG)
+
+
+def error_space(beta: float, depth: int) -> AbstractSolver:
+    """Infer in error space with two conjugate-gradient steps."""
+    from ..inference import ErrorSpace
+
+    return ErrorSpace(cg_steps=2)
+
+
+def exact(beta: float, depth: int) -> AbstractSolver:
+    """Solve for the equilibrium of a linear network."""
+    from ..inference import ExactLinear
+
+    return ExactLinear()
 
 
 @dataclasses.dataclass(frozen=True)
 class FigureMethod:
-    """How a network is built and trained. Inference is by gradient descent with `steps` steps (None: as many as
-    hidden layers) or fewer if the gradient falls to `tol` of its start, by Adam if `adam`, in error space with
-    `cg_steps` conjugate-gradient steps, or `exact` (linear networks only)."""
+    """How a network is built and trained."""
 
     label: str
     parameterisation: str = "mupc"
     init: str | None = None
-    algorithm: str = "pc"
-    steps: int | None = None
-    tol: float | None = None
-    adam: bool = False
-    cg_steps: int | None = None
-    exact: bool = False
+    inference: Inference = PAPER_INFERENCE
     output_precision: float = 1.0
     activity_decay: float = 0.0
     skip: int = 1
@@ -34,30 +76,26 @@ DECAYS = {f"sp-decay-{decay:g}": decay for decay in (0.0, 0.001, 0.01, 0.1, 1.0)
 TOLERANCES = {f"mupc-tol-{tol:g}": tol for tol in (0.9,)}
 """Methods whose inference stops early, and the fraction of its start that the gradient must fall to."""
 
-LONG = 500
-"""Steps of inference that is meant to converge: the most that the paper allows."""
 
-_STANDARD = FigureMethod("SP", "sp", "kaiming-uniform")
-_CONVERGED = dataclasses.replace(_STANDARD, steps=LONG)
+def _standard(label: str, inference: Inference, skip: int = 1, activity_decay: float = 0.0) -> FigureMethod:
+    return FigureMethod(label, "sp", "kaiming-uniform", inference, activity_decay=activity_decay, skip=skip)
+
 
 METHODS = {
     "mupc": FigureMethod("μPC"),
-    "bp": FigureMethod("BP with Depth-μP", algorithm="bp"),
-    "sp": _STANDARD,
-    "sp-gd": dataclasses.replace(_CONVERGED, label="SP with GD", skip=0),
-    "sp-adam": dataclasses.replace(_CONVERGED, label="SP with Adam", skip=0, adam=True),
-    "sp-skips": dataclasses.replace(_CONVERGED, label="SP with skips"),
-    "sp-exact": dataclasses.replace(_STANDARD, label="SP, exact inference", exact=True),
+    "bp": FigureMethod("BP with Depth-μP", inference=lambda beta, depth: None),
+    "sp": _standard("SP", PAPER_INFERENCE),
+    "sp-gd": _standard("SP with GD", descent(LONG), skip=0),
+    "sp-adam": _standard("SP with Adam", adam, skip=0),
+    "sp-skips": _standard("SP with skips", descent(LONG)),
+    "sp-exact": _standard("SP, exact inference", exact),
     "orthogonal": FigureMethod("orthogonal", "orthogonal", skip=0),
-    "mupc-exact": FigureMethod("μPC, exact inference", exact=True),
-    "mupc-one-step": FigureMethod("μPC, one inference step", steps=1),
+    "mupc-exact": FigureMethod("μPC, exact inference", inference=exact),
+    "mupc-one-step": FigureMethod("μPC, one inference step", inference=descent(1)),
     **{
-        name: FigureMethod(f"error space, λ = {precision:g}", cg_steps=2, output_precision=precision)
+        name: FigureMethod(f"error space, λ = {precision:g}", inference=error_space, output_precision=precision)
         for name, precision in ERROR_SPACE.items()
     },
-    **{
-        name: dataclasses.replace(_STANDARD, label=f"α = {decay:g}", exact=True, activity_decay=decay, skip=0)
-        for name, decay in DECAYS.items()
-    },
-    **{name: FigureMethod(f"μPC, tolerance {tol:g}", tol=tol) for name, tol in TOLERANCES.items()},
+    **{name: _standard(f"α = {decay:g}", exact, 0, decay) for name, decay in DECAYS.items()},
+    **{name: FigureMethod(f"μPC, tolerance {tol:g}", inference=descent(tol=tol)) for name, tol in TOLERANCES.items()},
 }

@@ -10,9 +10,9 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from ._building import PAPER_BATCH, build, load, solver
+from ._building import build, load
 from ._figure import FigureCell, FigureConfig, Finished, Row, RunContext
-from ._methods import METHODS
+from ._methods import METHODS, PAPER_BATCH
 from ._store import key
 
 if TYPE_CHECKING:
@@ -123,63 +123,39 @@ class TrainingCell(FigureCell):
 
 
 def cells(config: TrainingConfig, finished: Finished) -> list[FigureCell]:
-    """Method by method: the tuning runs, and the runs on all seeds of what the finished tuning runs decide."""
-    return list(_cells(config, finished))
-
-
-def _cells(config: TrainingConfig, finished: Finished) -> Iterator[FigureCell]:
-    order = itertools.product(config.rates, config.activations, config.widths, config.depths)
-    seen: set[FigureCell] = set()
-    for rates, activation, width, depth in order:
-        tuning = _tuning_cells(config, rates, activation, width, depth)
-        yield from (cell for cell in tuning if not (cell in seen or seen.add(cell)))  # type: ignore[func-returns-value]
-        chosen = rates.candidates[0] if len(rates.candidates) == 1 else choose(tuning, finished)
+    """Return, method by method, the tuning runs, and the runs on all seeds with the rates that finished ones decide."""
+    found: dict[FigureCell, None] = {}
+    kinds = itertools.product(config.rates, config.activations, config.widths, config.depths)
+    for rates, activation, width, depth in kinds:
+        base = _base_cell(config, rates, activation, width, depth)
+        tuning = _tuning_cells(config, rates, base)
+        chosen = choose(tuning, finished) if tuning else rates.candidates[0]
+        found |= dict.fromkeys(tuning)
         if chosen is not None:
-            for seed in range(config.seeds):
-                yield _cell(config, rates, activation, width, depth, chosen, seed)
+            runs = dataclasses.replace(base, eta=chosen[0], beta=chosen[1])
+            found |= dict.fromkeys(dataclasses.replace(runs, seed=seed) for seed in range(config.seeds))
+    return list(found)
 
 
-def _tuning_cells(config: TrainingConfig, rates: Rates, activation: str, width: int, depth: int) -> list[TrainingCell]:
+def _base_cell(config: TrainingConfig, rates: Rates, activation: str, width: int, depth: int) -> TrainingCell:
+    """Return the run of seed 0, without rates."""
+    epochs = config.epochs if rates.epochs is None else rates.epochs
+    run: Row = {"method": rates.method, "activation": activation, "width": width, "depth": depth, "epochs": epochs}
+    run |= {name: getattr(config, name) for name in ("data", "evaluate_every", "augment", "verify", "precision")}
+    return TrainingCell(**run, eta=0.0, beta=0.0, seed=0, validation=0.0)
+
+
+def _tuning_cells(config: TrainingConfig, rates: Rates, base: TrainingCell) -> list[TrainingCell]:
     if len(rates.candidates) == 1:
         return []
-    at = depth if rates.tune_depth is None else rates.tune_depth
-    base = _cell(config, rates, activation, width, at, (0.0, 0.0), 0)
-    tune = dataclasses.replace(base, validation=config.tune_fraction, epochs=config.tune_epochs)
+    depth = base.depth if rates.tune_depth is None else rates.tune_depth
+    tune = dataclasses.replace(base, depth=depth, validation=config.tune_fraction, epochs=config.tune_epochs)
     return [dataclasses.replace(tune, eta=eta, beta=beta) for eta, beta in rates.candidates]
 
 
-def _cell(
-    config: TrainingConfig,
-    rates: Rates,
-    activation: str,
-    width: int,
-    depth: int,
-    chosen: tuple[float, float],
-    seed: int,
-) -> TrainingCell:
-    return TrainingCell(
-        method=rates.method,
-        activation=activation,
-        width=width,
-        depth=depth,
-        eta=chosen[0],
-        beta=chosen[1],
-        seed=seed,
-        data=config.data,
-        epochs=config.epochs if rates.epochs is None else rates.epochs,
-        evaluate_every=config.evaluate_every,
-        validation=0.0,
-        augment=config.augment,
-        verify=config.verify,
-        precision=config.precision,
-    )
-
-
 def choose(tuning: list[TrainingCell], finished: Finished) -> tuple[float, float] | None:
-    """The rates with the best validation accuracy (then loss) at the end; a run that diverged only if all did.
-
-    None while runs are missing, so that the choice never depends on the order in which they finish.
-    """
+    """Return the rates with the best validation accuracy (then loss) at the end; of a run that diverged only if all
+    did. Return None while runs are missing, so that the choice does not depend on the order in which they finish."""
     if not all(cell in finished for cell in tuning):
         return None
     best = max(tuning, key=lambda cell: merit(finished[cell]))
@@ -187,7 +163,7 @@ def choose(tuning: list[TrainingCell], finished: Finished) -> tuple[float, float
 
 
 def merit(found: Row) -> tuple[bool, float, float]:
-    """What tuning runs are ranked by, the best highest."""
+    """Return what tuning runs are ranked by, the best highest."""
     loss = found["validation_loss"]
     return not found["diverged"], found["validation_accuracy"] or 0.0, -math.inf if loss is None else -loss
 
@@ -199,8 +175,8 @@ Metrics = Mapping[str, "Callable[[Network], Any]"]
 
 
 def run_cell(cell: TrainingCell, context: RunContext, metrics: Metrics | None = None) -> Row:
-    """Trains one network. Accuracies and losses at the end are those of the last network that was finite; what the
-    metrics find at each evaluation is in the history."""
+    """Train one network. Accuracies and losses at the end are those of the last network that was finite; the history
+    has the metrics at each evaluation."""
     from ..training import fit
 
     with _prepared([cell], context) as (dataset, (run,), options):
@@ -220,7 +196,7 @@ def run_cell(cell: TrainingCell, context: RunContext, metrics: Metrics | None = 
 
 
 def run_group(cells: Sequence[TrainingCell], context: RunContext, metrics: Metrics | None = None) -> list[Row]:
-    """Trains the networks of one group as one program."""
+    """Train the networks of one group as one program."""
     from ..training import fit_many
 
     if len(cells) == 1:
@@ -232,7 +208,7 @@ def run_group(cells: Sequence[TrainingCell], context: RunContext, metrics: Metri
 
 
 def keeping(context: RunContext, name: str) -> dict[str, Any]:
-    """What `fit` and `fit_many` are told so that they can be interrupted; `name` is the run's within its scratch."""
+    """Return the settings of `fit` and `fit_many` with which they can be interrupted; `name` is the run's folder."""
     from ..training import Scratch
 
     checkpoints = None if context.scratch is None else Scratch(context.scratch / name)
@@ -240,7 +216,7 @@ def keeping(context: RunContext, name: str) -> dict[str, Any]:
 
 
 def whole(results: Sequence[FitResult]) -> None:
-    """Raises if training was stopped before its end."""
+    """Raise `KeyboardInterrupt` if training was stopped before its end."""
     if any(result.stopped for result in results):
         raise KeyboardInterrupt
 
@@ -249,7 +225,7 @@ def whole(results: Sequence[FitResult]) -> None:
 def _prepared(
     cells: Sequence[TrainingCell], context: RunContext
 ) -> Iterator[tuple[Dataset, list[Run], dict[str, Any]]]:
-    """The data set, the runs, and what they have in common, in the precision they ask for."""
+    """Yield the data set, the runs, and the settings they share, in the precision they ask for."""
     import jax
 
     from ..inference import Energy
@@ -260,7 +236,6 @@ def _prepared(
     dataset = load(first.data, context.data_dir, first.verify, first.validation)
     energy = Energy(output_precision=method.output_precision, activity_decay=method.activity_decay)
     options = {
-        "method": method.algorithm,
         "epochs": first.epochs,
         "batch_size": PAPER_BATCH,
         "evaluate_every": first.evaluate_every,
@@ -273,7 +248,8 @@ def _prepared(
             seed: build(method, dataset, first.activation, first.width, first.depth, seed)
             for seed in {cell.seed for cell in cells}
         }
-        solvers = {cell.beta: solver(method, cell.beta, cell.depth) for cell in cells}
+        solvers = {cell.beta: method.inference(cell.beta, cell.depth) for cell in cells}
+        options["method"] = "bp" if None in solvers.values() else "pc"
         runs = [Run(networks[cell.seed], solvers[cell.beta], cell.eta, cell.seed, energy) for cell in cells]
         yield dataset, runs, options
 

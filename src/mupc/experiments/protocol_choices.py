@@ -153,7 +153,7 @@ def cells(config: ChoiceConfig, finished: Finished) -> list[FigureCell]:
 def run_cell(cell: TrainingCell, context: RunContext) -> Row:
     """One run. With a tolerance, also the steps that inference takes at each evaluation, and what is then left of the
     gradient."""
-    if METHODS[cell.method].tol is None:
+    if cell.method not in TOLERANCES:
         return _training.run_cell(cell, context)
     dataset = _building.load(cell.data, context.data_dir, cell.verify, 0.0)
 
@@ -162,7 +162,7 @@ def run_cell(cell: TrainingCell, context: RunContext) -> Row:
 
         inputs, targets = dataset.train.raw[:PAPER_BATCH], dataset.train.targets[:PAPER_BATCH]
         x, y = dataset.normalisation(inputs), dataset.encode(targets)
-        solver = _building.solver(METHODS[cell.method], cell.beta, cell.depth)
+        solver = METHODS[cell.method].inference(cell.beta, cell.depth)
         solution = infer(network, x, y, solver, precision=cell.precision, history=True)
         assert solution.history is not None
         steps, norms = int(solution.steps), solution.history.gradient_norms
