@@ -10,6 +10,8 @@ import shutil
 import tempfile
 
 import jax
+import jaxtyping
+import pytest
 
 FASTER = "--xla_cpu_use_fusion_emitters=false --xla_cpu_parallel_codegen_split_count=1"
 """Compiling takes half as long. XLA reads its flags when the first program is compiled."""
@@ -51,6 +53,14 @@ def pytest_runtest_teardown(item):
     with contextlib.suppress(OSError), open("/proc/self/maps") as file:
         if sum(1 for _ in file) > MAPPINGS:
             jax.clear_caches()
+
+
+@pytest.fixture
+def as_users_see_it():
+    """Switch off the type checks of tests, which would be the first to complain."""
+    jaxtyping.config.update("jaxtyping_disable", True)
+    yield
+    jaxtyping.config.update("jaxtyping_disable", False)
 
 
 def pytest_unconfigure():

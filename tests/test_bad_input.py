@@ -3,7 +3,6 @@
 import jax
 import jax.numpy as jnp
 import jax.random as jr
-import jaxtyping
 import numpy as np
 import pytest
 
@@ -137,14 +136,6 @@ def test_swapped_or_missing_arguments():
         mupc.Network(4, 3, 5, 2, key=0)
     with pytest.raises(TypeError, match="dataset must be a mupc"):
         mupc.fit(NETWORK, "digits", SOLVER)
-
-
-@pytest.fixture
-def as_users_see_it():
-    """Without the type checks of tests, which would be the first to complain."""
-    jaxtyping.config.update("jaxtyping_disable", True)
-    yield
-    jaxtyping.config.update("jaxtyping_disable", False)
 
 
 @pytest.mark.usefixtures("as_users_see_it")

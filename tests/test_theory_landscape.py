@@ -145,6 +145,7 @@ def test_float32_network_without_x64():
     assert relative(path[-1], found.centre) < 1e-6, "at rest at the equilibrium"
 
 
+@pytest.mark.usefixtures("as_users_see_it")
 def test_bad_input():
     network, x, y = small(activation="linear")
     curved = small(activation="tanh")[0]

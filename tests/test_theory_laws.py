@@ -228,6 +228,7 @@ def test_bad_networks(options, message):
             call()
 
 
+@pytest.mark.usefixtures("as_users_see_it")
 def test_bad_samples():
     network, (hidden, output), x, y = linear()
     for function in (theory.ep_energy, theory.ep_gradient):

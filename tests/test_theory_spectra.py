@@ -81,7 +81,7 @@ def test_a_lanczos_run_to_its_end_is_the_gauss_quadrature():
     """With as many steps as unknowns the moments of each probe's measure, vᵀHᵏv, are exact, whatever the vector."""
     network = linear(6, 5, "ntp", 2, 4, 3)
     blocks = theory.hessian_blocks(network)
-    found = theory.spectrum(network, method="lanczos", steps=99, probes=1, seed=3)
+    found = theory.spectrum(network, method=theory.Lanczos(steps=99, probes=1, seed=3))
     v = np.random.default_rng(3).choice([-1.0, 1.0], (1, 30))[0] / np.sqrt(30)
     np.testing.assert_allclose(found.values[[0, -1]], np.linalg.eigvalsh(blocks.dense())[[0, -1]], rtol=1e-9)
     u = v
@@ -93,15 +93,16 @@ def test_a_lanczos_run_to_its_end_is_the_gauss_quadrature():
 def test_lanczos_where_eigenvalues_repeat():
     """An orthogonal network's block diagonal is 2I: one step finds it, and no other value appears."""
     network = linear(8, 4, "orthogonal", 0)
-    found = theory.spectrum(network, part="diagonal", method="lanczos", steps=10, probes=3)
+    found = theory.spectrum(network, part="diagonal", method=theory.Lanczos(steps=10, probes=3))
     np.testing.assert_allclose(found.values, 2, rtol=1e-9)
     np.testing.assert_allclose(found.weights, 1 / 3, rtol=1e-9)
 
 
 def test_lanczos_follows_its_seed():
     network = linear(8, 4, "mupc", 1)
-    options = {"part": "diagonal", "method": "lanczos", "steps": 5, "probes": 1}
-    first, again, other = (theory.spectrum(network, **options, seed=seed) for seed in (1, 1, 2))
+    first, again, other = (
+        theory.spectrum(network, part="diagonal", method=theory.Lanczos(5, 1, seed)) for seed in (1, 1, 2)
+    )
     assert np.array_equal(first.values, again.values)
     assert np.array_equal(first.weights, again.weights)
     assert not np.allclose(first.values, other.values)
@@ -109,11 +110,11 @@ def test_lanczos_follows_its_seed():
 
 def test_parts_of_a_plain_network_follow_the_papers_laws():
     """§A.2.3: D is Marchenko–Pastur on [1, 5]; O is symmetric and a little broader than the semicircle of radius 2."""
-    diagonal, beside = plain("diagonal"), plain("off-diagonal")
+    diagonal, rest = plain("diagonal"), plain("off-diagonal")
     assert 1 <= diagonal.smallest < 1.01
     assert 4.7 < diagonal.largest < 5.4
-    np.testing.assert_allclose(beside.values, -beside.values[::-1], atol=1e-9)
-    assert 2.4 < beside.largest < 3.0
+    np.testing.assert_allclose(rest.values, -rest.values[::-1], atol=1e-9)
+    assert 2.4 < rest.largest < 3.0
     law = theory.marchenko_pastur(1.0, shift=1.0)
     grid = np.linspace(1.5, 4.5, 13)
     np.testing.assert_allclose(diagonal.density(grid, 0.1), law.density(grid), rtol=0.15)
@@ -153,7 +154,7 @@ def test_distances():
 
 
 def test_large_spectra(monkeypatch):
-    monkeypatch.setattr(theory._spectrum, "EXACT", 20)
+    monkeypatch.setattr(theory._spectrum, "DENSE_LIMIT", 20)
     network = linear(6, 5, "ntp", 2, 4, 3)
     with pytest.raises(ValueError, match='method="exact" takes up to 20 unknowns, got 30. Use method="lanczos"'):
         theory.spectrum(network, method="exact")
@@ -166,14 +167,14 @@ def test_bad_input():
     cases = [
         ("part 'diagnal' is not known. Did you mean 'diagonal'", {"part": "diagnal"}),
         ("method 'lancsoz' is not known. Did you mean 'lanczos'", {"method": "lancsoz"}),
-        ("steps must be at least 1, got 0", {"method": "lanczos", "steps": 0}),
-        ("probes must be at least 1, got -1", {"method": "lanczos", "probes": -1}),
-        ("seed must be at least 0, got -1", {"seed": -1}),
         ("free_input and dummy_input exclude each other", {"free_input": True, "dummy_input": True}),
     ]
     for match, options in cases:
         with pytest.raises(ValueError, match=match):
             theory.spectrum(network, **options)
+    for name, least, given in (("steps", 1, 0), ("probes", 1, -1), ("seed", 0, -1)):
+        with pytest.raises(ValueError, match=f"{name} must be at least {least}, got {given}"):
+            theory.Lanczos(**{name: given})
     found = weighted([0, 1], [0.5, 0.5])
     with pytest.raises(ValueError, match="width must be greater than 0"):
         found.density(0.0, 0.0)

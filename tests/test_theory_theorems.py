@@ -247,6 +247,7 @@ def test_forward_sizes():
         assert single.dtype == np.float64
 
 
+@pytest.mark.usefixtures("as_users_see_it")
 def test_bad_input():
     network, x, y = make(activation="linear")
     curved = make(activation="tanh")[0]

@@ -16,7 +16,7 @@ from .. import plots, theory
 from ..inference import Energy
 from ..io import checks, device, versions
 from ..network import Network, forward
-from ..theory._spectrum import EXACT
+from ..theory import DENSE_LIMIT as EXACT
 from .display import say
 from .hessian import HessianFlags, HessianNetworkFlags
 from .hessian_cases import Case, find

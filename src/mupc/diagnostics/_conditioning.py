@@ -12,7 +12,7 @@ from .. import theory
 from ..inference import AbstractSolver, Energy, infer
 from ..io import checks
 from ..network import Activities, Network, forward
-from ..theory._condition import METHODS
+from ..theory import CONDITION_METHODS
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -56,7 +56,7 @@ class Conditioning:
     spectrum: bool = False
 
     def __post_init__(self) -> None:
-        checks.lookup("method", self.method, METHODS)
+        checks.lookup("method", self.method, CONDITION_METHODS)
         checks.shape("x", self.x, ("in_size",), "Pass one sample: an activity Hessian belongs to one.")
         if np.ndim(self.y):
             checks.shape("y", self.y, ("out_size",), "Pass the target of one sample, or its label.")

@@ -144,7 +144,7 @@ def run_cell(cell: ConditionCell | SliceCell, context: RunContext) -> Row:
     return {
         "largest": ends.largest,
         "smallest": ends.smallest,
-        "condition_number": ends.condition_number,
+        "condition_number": ends.kappa,
         "definite": ends.definite,
     }
 

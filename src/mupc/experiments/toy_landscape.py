@@ -71,7 +71,7 @@ def run_cell(cell: ToyCell, context: RunContext) -> Row:
         found = theory.landscape(network, x, y, directions=units, span=reach, points=cell.points)
     points = found.project(path)
     return {
-        "condition_number": ends.condition_number,
+        "condition_number": ends.kappa,
         "solution": found.centre.ravel().tolist(),
         "axis": found.axis.tolist(),
         "energies": found.energies.tolist(),

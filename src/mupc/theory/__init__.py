@@ -1,5 +1,5 @@
-"""Closed forms of the theory: activity Hessians, their condition numbers, and the equilibrium of linear networks; the
-paper's theorems as checks of a network, energy landscapes, equilibrium propagation beside predictive coding, and the
+"""The paper's theory: activity Hessians, their condition numbers and spectra, and the equilibrium of linear networks in
+closed form; its theorems as checks of a network; energy landscapes; equilibrium propagation, for comparison; and the
 limiting spectra of random matrices.
 
 >>> import jax.random as jr, mupc
@@ -7,10 +7,11 @@ limiting spectra of random matrices.
 >>> mupc.theory.condition_number(network).definite
 'positive definite'
 
-Results are numpy arrays in float64, whatever JAX's own default is; but `equilibrium`, which is inference, returns JAX's
-activities in the precision of the weights.
+Results are numpy arrays in float64, whatever JAX's own default is. Only `equilibrium`, which is inference, returns JAX
+arrays in the precision of the weights.
 """
 
+from ._condition import CONDITION_METHODS as CONDITION_METHODS
 from ._condition import Condition as Condition
 from ._condition import condition_number as condition_number
 from ._equilibrium import equilibrium as equilibrium
@@ -26,12 +27,15 @@ from ._forward import forward_sizes as forward_sizes
 from ._hessian import HessianBlocks as HessianBlocks
 from ._hessian import activity_hessian as activity_hessian
 from ._hessian import hessian_blocks as hessian_blocks
+from ._hessian import is_quadratic as is_quadratic
 from ._landscape import Landscape as Landscape
 from ._landscape import descent_path as descent_path
 from ._landscape import landscape as landscape
 from ._laws import Law as Law
 from ._laws import marchenko_pastur as marchenko_pastur
 from ._laws import semicircle as semicircle
+from ._spectrum import DENSE_LIMIT as DENSE_LIMIT
+from ._spectrum import Lanczos as Lanczos
 from ._spectrum import Spectrum as Spectrum
 from ._spectrum import spectrum as spectrum
 from ._theorems import BackpropLimit as BackpropLimit

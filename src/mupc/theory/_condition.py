@@ -1,20 +1,27 @@
 """The condition number of the activity Hessian."""
 
 import dataclasses
-from typing import Any, Unpack
+from collections.abc import Callable
+from typing import Unpack
 
 import numpy as np
 import scipy.sparse.linalg as ssl
-from jaxtyping import ArrayLike
+from jaxtyping import Float64
 
 from ..inference import Energy
 from ..io import checks
+from ..network import Network, Rows
 from ._factor import Cholesky
-from ._hessian import Ends, HessianBlocks, Vectors, hessian_blocks
+from ._hessian import Ends, HessianBlocks, hessian_blocks
+
+Vector = Float64[np.ndarray, " size"]
 
 KRYLOV, TOL, ROUGH, TINY = 40, 1e-8, 1e-2, 16
 """Vectors that Lanczos keeps, its relative tolerance, that of a first guess, and the size below which a dense method is
 quicker."""
+
+DENSE = 1024
+"""Unknowns up to which every eigenvalue or eigenvector is computed where nobody chose a method."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -23,6 +30,7 @@ class Condition:
 
     - `largest`, `smallest`: its algebraically largest and smallest eigenvalue.
     - `size`: the number of unknowns.
+    - `kappa`: its condition number.
     """
 
     largest: float
@@ -33,8 +41,8 @@ class Condition:
     def definite(self) -> str:
         """`positive definite`, `positive semidefinite`, `indefinite`, `negative semidefinite` or `negative definite`.
 
-        An eigenvalue within 16·√size rounding errors of zero counts as zero: from κ ≈ 1e13 on, a positive definite
-        matrix cannot be told from a semidefinite one in float64.
+        An eigenvalue within 16·√size rounding errors of zero counts as zero. From κ ≈ 1e13 on, float64 cannot tell a
+        positive definite matrix from a semidefinite one.
         """
         scale = max(abs(self.largest), abs(self.smallest))
         noise = 16 * self.size**0.5 * float(np.finfo(np.float64).eps) * scale
@@ -46,7 +54,7 @@ class Condition:
         return "indefinite"
 
     @property
-    def condition_number(self) -> float:
+    def kappa(self) -> float:
         """κ = largest / smallest of a positive definite matrix; inf if it is semidefinite, NaN otherwise."""
         kind = self.definite
         if kind == "positive definite":
@@ -55,16 +63,17 @@ class Condition:
 
 
 def condition_number(
-    network: Any,
-    x: ArrayLike | None = None,
-    y: ArrayLike | None = None,
-    activities: Any = None,
+    network: Network,
+    x: Rows | None = None,
+    y: Rows | None = None,
+    activities: Rows | None = None,
     *,
     energy: Energy | None = None,
     method: str = "dense",
     **ends: Unpack[Ends],
 ) -> Condition:
-    """κ = λ_max / λ_min of the activity Hessian, which sets how fast gradient descent on the activities can converge.
+    """Return κ = λ_max / λ_min of the activity Hessian, which sets how fast gradient descent on the activities can
+    converge.
 
     **Arguments:**
 
@@ -81,13 +90,17 @@ def condition_number(
 
     network = mupc.Network(in_size=8, out_size=3, width=16, hidden_layers=4, activation="linear", key=jr.key(0))
     found = mupc.theory.condition_number(network, method="iterative")
-    found.condition_number, found.definite           # 88 or so, "positive definite"
+    found.kappa, found.definite           # 88 or so, "positive definite"
     ```
     """
-    extremes = checks.lookup("method", method, METHODS)
-    blocks = hessian_blocks(network, x, y, activities, energy=energy, **ends)
-    largest, smallest = extremes(blocks)
-    return Condition(largest, smallest, blocks.size)
+    checks.lookup("method", method, CONDITION_METHODS)
+    return condition_of(hessian_blocks(network, x, y, activities, energy=energy, **ends), method)
+
+
+def condition_of(blocks: HessianBlocks, method: str | None = None) -> Condition:
+    """Return the ends of the spectrum; by default the size decides on the method."""
+    chosen = method or ("dense" if blocks.size <= DENSE else "iterative")
+    return Condition(*CONDITION_METHODS[chosen](blocks), blocks.size)
 
 
 def _dense(blocks: HessianBlocks) -> tuple[float, float]:
@@ -103,16 +116,17 @@ def _iterative(blocks: HessianBlocks) -> tuple[float, float]:
     return largest, _lowest(blocks, *positive(blocks, largest))
 
 
-METHODS = {"dense": _dense, "iterative": _iterative}
+CONDITION_METHODS = {"dense": _dense, "iterative": _iterative}
+"""Functions that find the largest and the smallest eigenvalue."""
 
 
 def _lowest(blocks: HessianBlocks, shift: float, factor: Cholesky) -> float:
-    """The smallest eigenvalue of ±H, given the factor of ±H + shift·I."""
+    """Return the smallest eigenvalue of ±H, given the factor of ±H + shift·I."""
     return 1 / leading(blocks.size, factor.solve)[0] - shift
 
 
-def leading(size: int, product: Any, tol: float = TOL) -> tuple[float, Vectors]:
-    """The largest eigenvalue of a symmetric map, within `tol` of its size, and a unit eigenvector."""
+def leading(size: int, product: Callable[[Vector], Vector], tol: float = TOL) -> tuple[float, Vector]:
+    """Return the largest eigenvalue of a symmetric map, to the relative tolerance `tol`, and a unit eigenvector."""
     start = np.random.default_rng(0).standard_normal(size)
     operator = ssl.LinearOperator((size, size), matvec=lambda v: product(v.ravel()), dtype=np.float64)
     values, vectors = ssl.eigsh(operator, 1, which="LA", v0=start, ncv=min(KRYLOV, size), tol=tol, maxiter=1000)
@@ -122,10 +136,10 @@ def leading(size: int, product: Any, tol: float = TOL) -> tuple[float, Vectors]:
 def positive(
     blocks: HessianBlocks, largest: float, sign: int = 1, start: float = 0.0, step: float = 1e-13
 ) -> tuple[float, Cholesky]:
-    """A shift and the Cholesky factor of sign·H + shift·I, for the first shift that makes this positive definite.
+    """Return the first shift that makes sign·H + shift·I positive definite, and the Cholesky factor of this.
 
-    Shifts are `start` plus 0, 1, 8, 64 … times `step` on the scale of H: those that grow no faster leave the smallest
-    eigenvalue standing out in the inverse.
+    Shifts are `start` plus 0, 1, 8, 64 … times `step` on the scale of H. Growing no faster than that, they leave the
+    smallest eigenvalue standing out in the inverse.
     """
     step *= max(abs(largest), 1.0)
     for shift in (start, *(start + step * 8.0**power for power in range(60))):

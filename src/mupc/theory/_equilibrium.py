@@ -1,26 +1,23 @@
 """The inference equilibrium of linear networks, its energy and its gradients: §3.1 and §A.2.6 of the paper."""
 
-from typing import Any
-
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, ArrayLike, Float, Float64
+from jaxtyping import Array, Float, Float64
 
 from ..inference import Energy, ExactLinear, as_energy, as_targets, infer
-from ..network import POLICIES, Activities, Inputs, Network, Outputs, Scalar, as_inputs, backward_pass, forward_pass
-from ._hessian import check_weights
+from ..network import Activities, Inputs, Network, Outputs, Rows, Scalar, as_inputs, backward_pass, forward_pass
+from ._hessian import FLOAT64, check_weights
 
-EXACT = POLICIES["float64"]
 Matrix = Float64[np.ndarray, "out out"]
 
 
-def equilibrium(network: Any, x: ArrayLike, y: ArrayLike, *, energy: Energy | None = None) -> Activities:
-    """The activities z* = H⁻¹b (Eq. 3) at which the energy of a linear network is least, (H, B, N).
+def equilibrium(network: Network, x: Rows, y: Rows, *, energy: Energy | None = None) -> Activities:
+    """Return the activities z* = H⁻¹b (Eq. 3) that minimise the energy of a linear network, (H, B, N).
 
     **Arguments:** a linear network, inputs (B, D), targets (B, C) or labels (B,), and `energy=mupc.Energy(...)` with
-    the squared error. They are found by `mupc.ExactLinear`, in the precision of the weights.
+    the squared error. `mupc.ExactLinear` finds the activities, in the precision of the weights.
 
     **Example:**
 
@@ -35,8 +32,8 @@ def equilibrium(network: Any, x: ArrayLike, y: ArrayLike, *, energy: Energy | No
     return infer(network, x, y, ExactLinear(), energy=energy).activities
 
 
-def rescaling(network: Any, *, energy: Energy | None = None) -> Matrix:
-    """The rescaling S (C, C) of Eq. 32, which turns the loss of a linear network into its equilibrated energy:
+def rescaling(network: Network, *, energy: Energy | None = None) -> Matrix:
+    """Return the rescaling S (C, C) of Eq. 32, which turns the loss of a linear network into its equilibrated energy:
 
         S = I/λ + Σ_{ℓ≤H} J_ℓJ_ℓᵀ,      J_ℓ = ∂output/∂z_ℓ = a_L W_L Π_{k>ℓ} (τI + a_k W_k) for skips 0 and 1,
 
@@ -55,11 +52,11 @@ def rescaling(network: Any, *, energy: Energy | None = None) -> Matrix:
     """
     energy = check_linear(network, energy, "the rescaling")
     with jax.enable_x64(True):
-        return np.array(_rescaling(EXACT.cast(network), _weight(energy)))
+        return np.array(_rescaling(FLOAT64.cast(network), _weight(energy)))
 
 
-def equilibrium_energy(network: Any, x: ArrayLike, y: ArrayLike, *, energy: Energy | None = None) -> float:
-    """The energy of a linear network at its inference equilibrium (Eq. 31), batch mean, without weight penalties:
+def equilibrium_energy(network: Network, x: Rows, y: Rows, *, energy: Energy | None = None) -> float:
+    """Return the energy of a linear network at its inference equilibrium (Eq. 31), batch mean, no weight penalties:
 
         F(z*) = 1/(2B) Σ_i r_iᵀ S⁻¹ r_i,      r = y − output of the forward pass,  S of `mupc.theory.rescaling`.
 
@@ -78,9 +75,9 @@ def equilibrium_energy(network: Any, x: ArrayLike, y: ArrayLike, *, energy: Ener
     return _energies(network, x, y, energy)[0]
 
 
-def loss_energy_ratio(network: Any, x: ArrayLike, y: ArrayLike, *, energy: Energy | None = None) -> float:
-    """The loss over the equilibrated energy of a linear network, λ‖r‖²/2 over rᵀS⁻¹r/2, batch means: at least one, and
-    one in the limit of Theorem 1, where predictive coding becomes backpropagation. NaN if both are zero.
+def loss_energy_ratio(network: Network, x: Rows, y: Rows, *, energy: Energy | None = None) -> float:
+    """Return the loss over the equilibrated energy of a linear network, λ‖r‖²/2 over rᵀS⁻¹r/2, batch means. It is at
+    least one, and one in the limit of Theorem 1, where predictive coding becomes backpropagation. NaN if both are zero.
 
     **Arguments:** as for `mupc.theory.equilibrium_energy`.
 
@@ -97,13 +94,13 @@ def loss_energy_ratio(network: Any, x: ArrayLike, y: ArrayLike, *, energy: Energ
     return loss / least if least > 0 else float("nan")
 
 
-def equilibrium_gradients(network: Any, x: ArrayLike, y: ArrayLike, *, energy: Energy | None = None) -> Network:
-    """The gradient of the equilibrated energy of a linear network in its weights and biases, divided by λ:
+def equilibrium_gradients(network: Network, x: Rows, y: Rows, *, energy: Energy | None = None) -> Network:
+    """Return the gradient of the equilibrated energy of a linear network in its weights and biases, divided by λ:
 
-        (1/λ) ∂/∂W_ℓ [1/(2B) Σ_i r_iᵀ S⁻¹ r_i]      (Eq. 31, r and S both depending on the weights),
+        (1/λ) ∂/∂W_ℓ [1/(2B) Σ_i r_iᵀ S⁻¹ r_i]      (Eq. 31, r and S both depend on the weights),
 
-    by differentiation of the closed form in float64. Since ∂F/∂z = 0 at equilibrium, it is what
-    `mupc.weight_gradients` gives there from local errors; weight penalties are added as they are there.
+    by differentiation of the closed form in float64. Since ∂F/∂z = 0 at equilibrium, `mupc.weight_gradients` gives the
+    same there from local errors. Weight penalties are added as they are there.
 
     **Arguments:** as for `mupc.theory.equilibrium_energy`.
 
@@ -127,31 +124,32 @@ def equilibrium_gradients(network: Any, x: ArrayLike, y: ArrayLike, *, energy: E
 
 
 def check_linear(
-    network: Any, energy: Energy | None, what: str, *, decays: bool = False, cure: str = "Use mupc.infer."
+    network: Network, energy: Energy | None, what: str, *, decays: bool = False, cure: str = "Use mupc.infer."
 ) -> Energy:
-    """The energy, where the network is linear with finite weights, the loss is the squared error, and activities decay
-    only if they may."""
+    """Return the energy; refuse all but linear networks with finite weights, the squared error, and activity decay
+    unless `decays` allows it."""
     check_weights(network)
     energy = as_energy(energy)
     if network.activation.name != "linear":
-        raise ValueError(f"{what} is for linear networks only, got activation {network.activation.name!r}. {cure}")
-    if energy.loss != "mse":
-        raise ValueError(f'{what} is for the loss "mse" only, got {energy.loss!r}. {cure}')
-    decay = float(energy.activity_decay)
-    if decay != 0 and not decays:
-        raise ValueError(f"{what} holds without activity decay, got activity_decay={decay:g}. {cure}")
-    return energy
+        wrong = f"is for linear networks only, got activation {network.activation.name!r}."
+    elif energy.loss != "mse":
+        wrong = f'is for the loss "mse" only, got {energy.loss!r}.'
+    elif float(energy.activity_decay) != 0 and not decays:
+        wrong = f"holds without activity decay, got activity_decay={float(energy.activity_decay):g}."
+    else:
+        return energy
+    raise ValueError(f"{what} {wrong} {cure}")
 
 
 def readout(network: Network) -> Float[Array, "out width"]:
-    """a_L W_L of a network in float64."""
-    return network.multipliers[2] * network.readout.transpose(jnp.eye(network.out_size), EXACT)
+    """Return a_L W_L of a network in float64."""
+    return network.multipliers[2] * network.readout.transpose(jnp.eye(network.out_size), FLOAT64)
 
 
 def gains(network: Network, top: Float[Array, "rows width"]) -> Float[Array, "layers rows width"]:
-    """J_ℓ of every hidden layer of a linear network in float64, where J_H is `top`: `readout`, or a rotation of it."""
+    """Return J_ℓ of every hidden layer of a linear network in float64. `top` is J_H: `readout`, or a rotation of it."""
     anywhere = jnp.zeros((network.hidden_layers, len(top), network.width))
-    return backward_pass(network, anywhere, top, EXACT)
+    return backward_pass(network, anywhere, top, FLOAT64)
 
 
 @eqx.filter_jit
@@ -162,8 +160,8 @@ def _rescaling(network: Network, weight: Scalar) -> Float[Array, "out out"]:
 
 @eqx.filter_jit
 def _closed_form(network: Network, x: Inputs, y: Outputs, weight: Scalar) -> tuple[Scalar, Scalar]:
-    """The equilibrated energy, and the loss times λ, batch means."""
-    r = y - forward_pass(network, x, EXACT)[1]
+    """Return the equilibrated energy, and the loss times λ, batch means."""
+    r = y - forward_pass(network, x, FLOAT64)[1]
     least = jnp.sum(r.T * jnp.linalg.solve(_rescaling(network, weight), r.T)) / (2 * len(r))
     return least, weight * jnp.sum(r**2) / (2 * len(r))
 
@@ -177,21 +175,21 @@ def _gradients(network: Network, x: Inputs, y: Outputs, weight: Scalar, penalty:
     return eqx.filter_grad(value)(network)
 
 
-def _energies(network: Any, x: ArrayLike, y: ArrayLike, energy: Energy | None) -> tuple[float, float]:
-    """`_closed_form` of what a user passes in."""
+def _energies(network: Network, x: Rows, y: Rows, energy: Energy | None) -> tuple[float, float]:
+    """Check the arguments, then return `_closed_form`."""
     energy = check_linear(network, energy, "the equilibrated energy")
     with jax.enable_x64(True):
         least, loss = _closed_form(*_batch(network, x, y), _weight(energy))
         return float(least), float(loss)
 
 
-def _batch(network: Network, x: ArrayLike, y: ArrayLike) -> tuple[Network, Inputs, Outputs]:
-    """The network, inputs and targets in float64."""
+def _batch(network: Network, x: Rows, y: Rows) -> tuple[Network, Inputs, Outputs]:
+    """Return the network, inputs and targets in float64."""
     inputs = as_inputs(network, x)
-    exact: tuple[Network, Inputs, Outputs] = EXACT.cast((network, inputs, as_targets(network, y, len(inputs))))
+    exact: tuple[Network, Inputs, Outputs] = FLOAT64.cast((network, inputs, as_targets(network, y, len(inputs))))
     return exact
 
 
 def _weight(energy: Energy) -> Scalar:
-    """λ as an array, so that no value of it is compiled in."""
+    """Return λ as an array, so that all its values share one compiled program."""
     return jnp.asarray(float(energy.output_precision), jnp.float64)

@@ -6,7 +6,6 @@ output last. Matrices are a_ℓW_ℓ with the network's multipliers; in the pape
 """
 
 import warnings
-from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -16,17 +15,21 @@ from jaxtyping import Array, ArrayLike, Float, Float64
 
 from ..inference import as_targets, check_activities
 from ..io import checks
-from ..network import AbstractLayer, Network, as_inputs, resolve_precision
-from ._hessian import check_weights, matrices
+from ..network import Network, Rows, as_inputs
+from ._equilibrium import check_linear
+from ._hessian import FLOAT64, matrices
 
 Matrix = Float64[np.ndarray, "_ _"]
 Pair = tuple[Float64[np.ndarray, "layers batch width"], Float64[np.ndarray, "batch out"]]
+Given = tuple[ArrayLike, ArrayLike] | list[ArrayLike]
+"""Hidden activities and the output, as users pass them."""
+Flat = Float[np.ndarray | Array, "batch size"]
 
 
 def ep_energy(
-    network: Any, activities: Any, x: ArrayLike, y: ArrayLike | None = None, *, nudge: float = 0.0
+    network: Network, activities: Given, x: Rows, y: Rows | None = None, *, nudge: float = 0.0
 ) -> float | Float[Array, ""]:
-    """The energy of equilibrium propagation, averaged over the batch. With z₀ = x, the output z_L and the nudge β,
+    """Return the energy of equilibrium propagation, batch mean. With z₀ = x, the output z_L and the nudge β,
 
         E = ½ Σ_ℓ ‖z_ℓ‖² − Σ_ℓ z_ℓᵀ(a_ℓW_ℓz_{ℓ-1} + b_ℓ) + β/2 ‖y − z_L‖²,      ℓ = 1 … L.
 
@@ -36,10 +39,10 @@ def ep_energy(
 
     - `network`: a linear `mupc.Network` without skips.
     - `activities`: the hidden ones and the output, ((H, B, N), (B, C)), as from `mupc.forward`.
-    - `x`, `y`: inputs (B, D); targets (B, C) or labels (B,), which the free phase does without.
+    - `x`, `y`: inputs (B, D); targets (B, C) or labels (B,), which the free phase does not need.
     - `nudge`: β, zero in the free phase and above zero in the nudged one.
 
-    It can be differentiated in the activities by `jax.grad`, though not compiled by `jax.jit`.
+    `jax.grad` can differentiate it in the activities, but `jax.jit` cannot compile it.
 
     **Example:**
 
@@ -53,18 +56,14 @@ def ep_energy(
     mupc.theory.ep_energy(network, activities, x, y, nudge=0.5)     # nudged: at least as high
     ```
     """
-    maps = _maps(network, nudge)
-    inputs, targets = _sample(network, x, y, nudge)
-    hidden, output = states(network, activities, len(inputs))
-    drive = _drive(maps, inputs, targets, 0.0)
-    total = ((hidden**2).sum() + (output**2).sum() + nudge * ((targets - output) ** 2).sum()) / 2
-    total = total - (hidden * drive[0]).sum() - (output * drive[1]).sum() - (output * (hidden[-1] @ maps.last.T)).sum()
-    total = (total - (hidden[1:] * (hidden[:-1] @ maps.hidden.mT)).sum()) / len(inputs)
-    return total if isinstance(total, jax.Array) else float(total)
+    hessian, drive, targets = _quadratic(network, x, y, nudge)
+    z = flatten(network, activities, len(drive))
+    total = ((z @ hessian / 2 - drive) * z).sum() + nudge * (targets**2).sum() / 2
+    return total / len(z) if isinstance(total, jax.Array) else float(total / len(z))
 
 
-def ep_gradient(network: Any, activities: Any, x: ArrayLike, y: ArrayLike | None = None, *, nudge: float = 0.0) -> Pair:
-    """The gradient of each sample's energy in its own activities, as a pair ((H, B, N), (B, C)):
+def ep_gradient(network: Network, activities: Given, x: Rows, y: Rows | None = None, *, nudge: float = 0.0) -> Pair:
+    """Return the gradient of each sample's energy in its own activities, as a pair ((H, B, N), (B, C)):
 
         ∂E/∂z_ℓ = z_ℓ − a_ℓW_ℓz_{ℓ-1} − b_ℓ − a_{ℓ+1}W_{ℓ+1}ᵀz_{ℓ+1},      ℓ < L,
         ∂E/∂z_L = z_L − a_LW_Lz_{L-1} − b_L − β(y − z_L).
@@ -84,19 +83,12 @@ def ep_gradient(network: Any, activities: Any, x: ArrayLike, y: ArrayLike | None
     hidden.shape, output.shape      # (4, 5, 16), (5, 3)
     ```
     """
-    maps = _maps(network, nudge)
-    inputs, targets = _sample(network, x, y, nudge)
-    hidden, output = states(network, activities, len(inputs))
-    drive = _drive(maps, inputs, targets, nudge)
-    below = hidden - drive[0]
-    below[1:] -= hidden[:-1] @ maps.hidden.mT
-    below[:-1] -= hidden[1:] @ maps.hidden
-    below[-1] -= output @ maps.last
-    return below, (1 + nudge) * output - hidden[-1] @ maps.last.T - drive[1]
+    hessian, drive, _ = _quadratic(network, x, y, nudge)
+    return _split(network, np.asarray(flatten(network, activities, len(drive))) @ hessian - drive)
 
 
-def ep_hessian(network: Any, *, nudge: float = 0.0) -> Matrix:
-    """The dense activity Hessian of one sample, (H·N + C, H·N + C), layer-major with the output last:
+def ep_hessian(network: Network, *, nudge: float = 0.0) -> Matrix:
+    """Return the dense activity Hessian of one sample, (H·N + C, H·N + C), layer-major with the output last:
 
         H_ℓℓ = I for ℓ < L,      H_LL = (1 + β)I,      H_{ℓ,ℓ-1} = −a_ℓW_ℓ = H_{ℓ-1,ℓ}ᵀ,      zero elsewhere.
 
@@ -116,20 +108,26 @@ def ep_hessian(network: Any, *, nudge: float = 0.0) -> Matrix:
     np.linalg.eigvalsh(hessian)[0] < 0      # True: the free energy of this network has no minimum
     ```
     """
-    maps = _maps(network, nudge)
+    what = "the closed form of equilibrium propagation"
+    check_linear(network, None, what, cure='Use activation="linear".')
+    checks.number("nudge", nudge, at_least=0)
+    if network.skip:
+        raise ValueError(f"{what} is for networks without skips, got skip={network.skip}. Use skip=0.")
+    _, inner, last = network.multipliers
     width, top = network.width, network.hidden_layers * network.width
     lower = np.zeros((top + network.out_size, top + network.out_size))
-    for layer, weight in enumerate(maps.hidden):
+    for layer, weight in enumerate(inner * matrices(network.hidden, width, network.hidden_layers - 1)):
         start = layer * width
         lower[start + width : start + 2 * width, start : start + width] = weight
-    lower[top:, top - width : top] = maps.last
+    lower[top:, top - width : top] = last * matrices(network.readout, width)
     diagonal = np.ones(len(lower))
     diagonal[top:] += nudge
     return np.diag(diagonal) - lower - lower.T
 
 
-def ep_solution(network: Any, x: ArrayLike, y: ArrayLike | None = None, *, nudge: float = 0.0) -> Pair:
-    """The activities ((H, B, N), (B, C)) at which the gradient is zero, z* = H⁻¹b with H of `mupc.theory.ep_hessian`:
+def ep_solution(network: Network, x: Rows, y: Rows | None = None, *, nudge: float = 0.0) -> Pair:
+    """Return the activities ((H, B, N), (B, C)) where the gradient is zero, z* = H⁻¹b with H of
+    `mupc.theory.ep_hessian`:
 
         b₁ = a₁W₁x,      b_ℓ = 0 for 1 < ℓ < L,      b_L = βy,      plus biases.
 
@@ -149,71 +147,35 @@ def ep_solution(network: Any, x: ArrayLike, y: ArrayLike | None = None, *, nudge
     abs(nudged[1]).sum() < abs(free[1]).sum()       # True: the nudge draws the output to its target
     ```
     """
-    maps = _maps(network, nudge)
-    hidden, output = _drive(maps, *_sample(network, x, y, nudge), nudge)
-    flat = np.concatenate([*hidden, output], axis=1)
+    hessian, drive, _ = _quadratic(network, x, y, nudge)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("error", sl.LinAlgWarning)
-            found = sl.solve(ep_hessian(network, nudge=nudge), flat.T, assume_a="sym").T
+            return _split(network, sl.solve(hessian, drive.T, assume_a="sym").T)
     except (np.linalg.LinAlgError, sl.LinAlgWarning):
         raise ValueError(
-            f"the Hessian of equilibrium propagation is singular at nudge={nudge:g}, so there is no one solution. "
+            f"the Hessian of equilibrium propagation is singular at nudge={nudge:g}, so the solution is not unique. "
             "Change the nudge or the weights."
         ) from None
-    top = hidden.shape[0] * hidden.shape[2]
-    return found[:, :top].reshape(len(found), *hidden.shape[::2]).swapaxes(0, 1), found[:, top:]
 
 
-class _Maps(NamedTuple):
-    """a_ℓW_ℓ and b_ℓ of the input layer, the hidden ones and the readout."""
-
-    first: Matrix
-    hidden: Float64[np.ndarray, "_ width width"]
-    last: Matrix
-    biases: tuple[np.ndarray, np.ndarray, np.ndarray]
-
-
-def _maps(network: Any, nudge: float) -> _Maps:
-    check_weights(network)
-    checks.number("nudge", nudge, at_least=0)
-    what = "the closed form of equilibrium propagation"
-    if network.activation.name != "linear":
-        raise ValueError(f"{what} is for linear networks only, got activation {network.activation.name!r}.")
-    if network.skip:
-        raise ValueError(f"{what} is for networks without skips, got skip={network.skip}. Make it with skip=0.")
-    first, hidden, last = network.multipliers
-    width, inner = network.width, network.hidden_layers - 1
-    biases = (
-        _bias(network.input, network.in_size),
-        _bias(network.hidden, width, inner),
-        _bias(network.readout, width),
-    )
-    return _Maps(
-        first * matrices(network.input, network.in_size),
-        hidden * matrices(network.hidden, width, inner),
-        last * matrices(network.readout, width),
-        biases,
-    )
-
-
-def _bias(layer: AbstractLayer, columns: int, *stack: int) -> Float64[np.ndarray, "*stack one rows"]:
-    """What a layer makes of zero."""
-    policy = resolve_precision(None, layer)
-    return np.asarray(layer.affine(jnp.zeros((*stack, 1, columns), policy.dtype), 1.0, policy), np.float64)
-
-
-def _sample(network: Network, x: ArrayLike, y: ArrayLike | None, nudge: float) -> tuple[Matrix, Matrix]:
-    """Inputs and targets in float64; zeros for the targets that a free phase does without."""
+def _quadratic(network: Network, x: Rows, y: Rows | None, nudge: float) -> tuple[Matrix, Matrix, Matrix]:
+    """Return H, b and y of the energy Σ_i (½ z_iᵀHz_i − b_iᵀz_i + β/2 ‖y_i‖²). A free phase needs no targets: zeros."""
+    hessian = ep_hessian(network, nudge=nudge)
+    first, inner, last = network.multipliers
     with jax.enable_x64(True):
-        inputs = np.asarray(as_inputs(network, x), np.float64)
-        if y is None and nudge == 0:
-            return inputs, np.zeros((len(inputs), network.out_size))
-        return inputs, np.asarray(as_targets(network, y, len(inputs)), np.float64)
+        exact, inputs = FLOAT64.cast((network, as_inputs(network, x)))
+        batch, depth, width = len(inputs), network.hidden_layers, network.width
+        free = y is None and nudge == 0
+        targets = jnp.zeros((batch, network.out_size)) if free else FLOAT64.cast(as_targets(network, y, batch))
+        above = exact.hidden.affine(jnp.zeros((depth - 1, batch, width)), inner, FLOAT64)  # the biases
+        output = exact.readout.affine(jnp.zeros((batch, width)), last, FLOAT64) + nudge * targets
+        drive = jnp.concatenate([exact.input.affine(inputs, first, FLOAT64), *above, output], axis=1)
+        return hessian, np.asarray(drive), np.asarray(targets)
 
 
-def states(network: Network, activities: Any, batch: int) -> tuple[Any, Any]:
-    """Hidden activities and output after a check of their shapes, in float64 unless JAX traces them."""
+def flatten(network: Network, activities: Given, batch: int) -> Flat:
+    """Check hidden activities and output; return them as a row per sample, in float64 unless JAX traces them."""
     if not (isinstance(activities, tuple | list) and len(activities) == 2):
         raise TypeError(
             f"activities must be a pair (hidden, output), such as mupc.forward(network, x), "
@@ -222,13 +184,12 @@ def states(network: Network, activities: Any, batch: int) -> tuple[Any, Any]:
     hidden, output = activities
     check_activities(network, hidden, batch)
     checks.shape("the output in activities", output, (batch, network.out_size), "It is (batch, out_size).")
-    hidden, output = (a if isinstance(a, jax.core.Tracer) else np.asarray(a, np.float64) for a in (hidden, output))
-    return hidden, output
+    if any(isinstance(part, jax.core.Tracer) for part in activities):
+        return jnp.concatenate([*jnp.asarray(hidden), jnp.asarray(output)], axis=1)
+    return np.concatenate([*np.asarray(hidden, np.float64), np.asarray(output, np.float64)], axis=1)
 
 
-def _drive(maps: _Maps, x: Matrix, y: Matrix, nudge: float) -> Pair:
-    """What the gradient holds that does not depend on the activities: b of z* = H⁻¹b."""
-    batch, width = len(x), len(maps.first)
-    first, inner, last = maps.biases
-    hidden = np.concatenate([(x @ maps.first.T + first)[None], np.broadcast_to(inner, (len(inner), batch, width))])
-    return hidden, nudge * y + last
+def _split(network: Network, rows: Matrix) -> Pair:
+    """Return hidden activities and output from a row per sample."""
+    parts = np.split(rows, network.width * np.arange(1, network.hidden_layers + 1), axis=1)
+    return np.stack(parts[:-1]), parts[-1]

@@ -1,20 +1,13 @@
-"""The Cholesky factor of a block-banded matrix, block by block, never dense."""
-
-import itertools
-from collections.abc import Iterator
+"""The Cholesky factor of a block-banded matrix, never dense."""
 
 import numpy as np
 import scipy.linalg as sl
-from jaxtyping import Float64
 
-from ._hessian import HessianBlocks
-
-Block = Float64[np.ndarray, "_ _"]
-Vector = Float64[np.ndarray, "_"]
+from ._hessian import HessianBlocks, Vectors
 
 
 class Cholesky:
-    """L with LLᵀ = sign·H + shift·I, in O(H·N³·w²) for a matrix whose blocks reach w beside the diagonal.
+    """L with LLᵀ = sign·H + shift·I, in O(size·b²) for a matrix with b diagonals below the main one.
 
     Raises `numpy.linalg.LinAlgError` where sign·H + shift·I is not positive definite in float64.
 
@@ -22,63 +15,21 @@ class Cholesky:
     """
 
     def __init__(self, blocks: HessianBlocks, shift: float = 0.0, sign: int = 1) -> None:
-        reach = max(blocks.below)
-        columns = _columns(blocks, reach, shift, sign)
-        self._factors: list[Block] = []
-        self._beside: list[list[Block]] = []  # L_{j+1,j}, L_{j+2,j}, … of each column j
-        window = list(itertools.islice(columns, reach + 1))
-        while window:
-            own, *rest = window.pop(0)
-            factor = sl.cholesky(own, lower=True, overwrite_a=True, check_finite=False)
-            rest = [sl.solve_triangular(factor, block.T, lower=True, check_finite=False).T for block in rest]
-            for k, right in enumerate(rest):
-                for below, left in enumerate(rest[k:]):
-                    window[k][below] = _less(window[k][below], left, right)
-            self._factors.append(factor)
-            self._beside.append(rest)
-            window.extend(itertools.islice(columns, 1))
+        lower = [entry for entry in blocks.lower() if entry[2].size]
+        reach = max(rows.stop - columns.start for rows, columns, _ in lower)
+        diagonals = np.zeros((reach, blocks.size), order="F")  # the k-th row is the k-th diagonal below the main one
+        for rows, columns, block in lower:
+            for j in range(columns.start, columns.stop):
+                top = max(rows.start, j)
+                diagonals[top - j : rows.stop - j, j] = sign * block[top - rows.start :, j - columns.start]
+        diagonals[0] += shift
+        self._factor = sl.cholesky_banded(diagonals, overwrite_ab=True, lower=True, check_finite=False)
 
     @property
     def log_determinant(self) -> float:
         """log det(sign·H + shift·I)."""
-        return 2 * float(sum(np.sum(np.log(np.diag(factor))) for factor in self._factors))
+        return 2 * float(np.sum(np.log(self._factor[0])))
 
-    def solve(self, vector: Vector) -> Vector:
-        """(sign·H + shift·I)⁻¹ times a vector, in O(H·N²·w)."""
-        parts = np.split(vector, np.cumsum([len(factor) for factor in self._factors])[:-1])
-        columns = list(zip(self._factors, self._beside, strict=True))
-        for j, (factor, beside) in enumerate(columns):
-            parts[j] = sl.solve_triangular(factor, parts[j], lower=True, check_finite=False)
-            for k, block in enumerate(beside, start=j + 1):
-                parts[k] = parts[k] - block @ parts[j]
-        for j, (factor, beside) in reversed(list(enumerate(columns))):
-            for k, block in enumerate(beside, start=j + 1):
-                parts[j] = parts[j] - block.T @ parts[k]
-            parts[j] = sl.solve_triangular(factor, parts[j], lower=True, trans=1, check_finite=False)
-        return np.concatenate(parts)
-
-
-def _less(block: Block, left: Block, right: Block) -> Block:
-    """block − left·rightᵀ, in place. By scipy, whose threads and those of numpy's products get in each other's way."""
-    return sl.blas.dgemm(-1.0, right.T, left.T, 1.0, block.T, trans_a=True, overwrite_c=True).T
-
-
-def _columns(blocks: HessianBlocks, reach: int, shift: float, sign: int) -> Iterator[list[Block]]:
-    """Of each column the block on the diagonal and those below it down to the last that may fill up, as copies."""
-    depth = len(blocks.diagonal)
-
-    def shifted(block: Block) -> Block:
-        return sign * block + shift * np.eye(len(block))
-
-    if blocks.in_size:
-        yield [shifted(blocks.input), sign * blocks.entry]
-    for layer, own in enumerate(blocks.diagonal):
-        column = [shifted(own)]
-        for offset in range(1, min(reach, depth - 1 - layer) + 1):
-            given = blocks.below.get(offset)
-            column.append(np.zeros_like(own) if given is None else sign * given[layer])
-        if len(blocks.output) and layer == depth - 1:
-            column.append(sign * blocks.exit)
-        yield column
-    if len(blocks.output):
-        yield [shifted(blocks.output)]
+    def solve(self, vectors: Vectors) -> Vectors:
+        """Multiply a vector, (size,), or several, (size, k), by (sign·H + shift·I)⁻¹, in O(size·b) each."""
+        return sl.cho_solve_banded((self._factor, True), vectors, check_finite=False)

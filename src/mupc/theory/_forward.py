@@ -1,19 +1,17 @@
 """The size of the forward pass, layer by layer: §3.2 and Desideratum 1 of the paper."""
 
-from typing import Any
-
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import ArrayLike, Float64
+from jaxtyping import Float64
 
-from ..network import forward
+from ..network import Network, Rows, forward
 from ._hessian import check_weights
 
 
-def forward_sizes(network: Any, x: ArrayLike, *, precision: str | None = None) -> Float64[np.ndarray, " layers"]:
-    """The mean of |z_ℓ| over units and samples, for the hidden layers ℓ = 1 … H of the forward pass, (H,).
+def forward_sizes(network: Network, x: Rows, *, precision: str | None = None) -> Float64[np.ndarray, " layers"]:
+    """Return the mean of |z_ℓ| over units and samples, for the hidden layers ℓ = 1 … H of the forward pass, (H,).
 
-    A forward pass is stable where these neither vanish nor explode with depth.
+    A forward pass is stable if these neither vanish nor explode with depth.
 
     **Arguments:** a network with any activation, inputs (B, D), and a precision policy as for `mupc.forward`. Sizes
     beyond that precision come out as zero or infinity.

@@ -7,19 +7,20 @@ from typing import Any, NamedTuple, TypedDict, Unpack
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import ArrayLike, Float64
+from jaxtyping import Float64
 
 from ..inference import Energy, as_energy, as_targets, check_activities, errors
 from ..io import checks
-from ..network import POLICIES, AbstractLayer, Network, as_inputs, check_network, resolve_precision
+from ..network import POLICIES, AbstractLayer, Inputs, Network, Outputs, Rows, as_inputs, check_network
 
+FLOAT64 = POLICIES["float64"]
 Blocks = Float64[np.ndarray, "_ width width"]
 Matrix = Float64[np.ndarray, "_ _"]
 Vectors = Float64[np.ndarray, "size *several"]
 
 
 class Ends(TypedDict, total=False):
-    """What is free at the ends of the network, as keywords; see `mupc.theory.hessian_blocks`."""
+    """Keywords that free the ends of the network; see `mupc.theory.hessian_blocks`."""
 
     free_input: bool
     free_output: bool
@@ -29,11 +30,11 @@ class Ends(TypedDict, total=False):
 
 @dataclasses.dataclass(frozen=True)
 class HessianBlocks:
-    """A symmetric block-banded matrix over the layers 1 … H, with z₀ before them and z_L behind where those are free.
+    """A symmetric block-banded matrix over the layers 1 … H, with z₀ before and z_L after them where those are free.
 
     - `diagonal`: the blocks H_ℓℓ, (H, N, N).
-    - `below`: for each offset k that occurs, the blocks H_{ℓ+k,ℓ}, (H − k, N, N). The blocks above the diagonal are
-      their transposes. Offset 1 always; with a skip over n > 1 layers also n and n − 1.
+    - `below`: for each offset k, the blocks H_{ℓ+k,ℓ}, (H − k, N, N). The blocks above the diagonal are their
+      transposes. Offset 1 is always there; a skip over n > 1 layers adds n and n − 1.
     - `input`, `entry`: H₀₀ (D, D) and H₁₀ (N, D); D = 0 where z₀ is not free.
     - `output`, `exit`: H_LL (C, C) and H_{L,H} (C, N); C = 0 where z_L is not free.
     """
@@ -47,7 +48,7 @@ class HessianBlocks:
 
     @property
     def in_size(self) -> int:
-        """How many of the unknowns belong to a free z₀."""
+        """The number of unknowns in a free z₀."""
         return len(self.input)
 
     @property
@@ -56,7 +57,7 @@ class HessianBlocks:
         return self.in_size + self.diagonal.shape[0] * self.diagonal.shape[1] + len(self.output)
 
     def lower(self) -> Iterator[tuple[slice, slice, Matrix]]:
-        """Rows, columns and values of every block on and below the diagonal; those of the ends may be empty."""
+        """Yield rows, columns and values of every block on and below the diagonal. Those of the ends may be empty."""
         depth, width, _ = self.diagonal.shape
         stops = self.in_size + width * np.arange(1, depth + 1)
         layers = [slice(stop - width, stop) for stop in stops]
@@ -72,13 +73,13 @@ class HessianBlocks:
         yield end, end, self.output
 
     def part(self, name: str) -> "HessianBlocks":
-        """This matrix (`"whole"`), its block diagonal D (`"diagonal"`), or the rest O = H − D (`"off-diagonal"`)."""
+        """Return this matrix (`"whole"`), its block diagonal D (`"diagonal"`), or O = H − D (`"off-diagonal"`)."""
         dropped = checks.lookup("part", name, PARTS)
         zeros: dict[str, Any] = {field: jax.tree.map(_zeros, getattr(self, field)) for field in dropped}
         return dataclasses.replace(self, **zeros)
 
     def product(self, vectors: Vectors) -> Vectors:
-        """The matrix times a vector, (size,), or several, (size, k), in O(H·N²) each."""
+        """Multiply a vector, (size,), or several, (size, k), by the matrix, in O(H·N²) each."""
         out = np.zeros_like(vectors)
         for rows, columns, block in self.lower():
             out[rows] += block @ vectors[columns]
@@ -87,7 +88,7 @@ class HessianBlocks:
         return out
 
     def dense(self) -> Matrix:
-        """The whole matrix, layer-major: z₀ where it is free, z₁ … z_H, z_L where it is free."""
+        """Return the whole matrix, layer-major: z₀ where it is free, z₁ … z_H, z_L where it is free."""
         whole = np.zeros((self.size, self.size))
         for rows, columns, block in self.lower():
             whole[rows, columns] = block
@@ -100,44 +101,41 @@ PARTS: dict[str, tuple[str, ...]] = {
     "diagonal": ("entry", "below", "exit"),
     "off-diagonal": ("input", "diagonal", "output"),
 }
-"""The fields that are zero in a part of the matrix."""
+"""The fields that are zero in each part of the matrix."""
 
 
 def _zeros(blocks: np.ndarray) -> np.ndarray:
-    """Zeros of the same shape; of a stack, one matrix is kept."""
+    """Return zeros of the same shape, which take the memory of one matrix."""
     return np.broadcast_to(np.zeros(blocks.shape[-2:]), blocks.shape)
 
 
 def hessian_blocks(
-    network: Any,
-    x: ArrayLike | None = None,
-    y: ArrayLike | None = None,
-    activities: Any = None,
+    network: Network,
+    x: Rows | None = None,
+    y: Rows | None = None,
+    activities: Rows | None = None,
     *,
     energy: Energy | None = None,
-    free_input: bool = False,
-    free_output: bool = False,
-    dummy_input: bool = False,
-    dummy_output: bool = False,
+    **ends: Unpack[Ends],
 ) -> HessianBlocks:
-    """The blocks of the activity Hessian ∂²F/∂z² of one sample. With M_ℓ = a_ℓ W_ℓ diag(φ′(z_{ℓ-1})) and a skip n,
+    """Return the blocks of the activity Hessian ∂²F/∂z² of one sample. With M_ℓ = a_ℓ W_ℓ diag(φ′(z_{ℓ-1})), skip n,
 
         H = Σ_ℓ A_ℓᵀA_ℓ + λ M_LᵀS M_L + αI − diag(φ″(z_ℓ) ⊙ a_{ℓ+1} W_{ℓ+1}ᵀ e_{ℓ+1}),
 
     where A_ℓ dz = dz_ℓ − M_ℓ dz_{ℓ-1} − τ_ℓ dz_{ℓ-n}, S is the second derivative of the output loss (the identity for
-    the squared error) and e_L stands for λ times the output error. For a linear network with the squared error this is
-    the same at every sample and needs none. Biases enter through the errors only.
+    the squared error) and e_L stands for λ times the output error. The Hessian of a linear network with the squared
+    error is the same at every sample and needs none. Biases enter through the errors only.
 
     **Arguments:**
 
-    - `network`: a `mupc.Network`, the only source of the multipliers.
+    - `network`: a `mupc.Network`.
     - `x`, `y`, `activities`: one sample, (D,) or (1, D), (C,) or (1, C) or its label, and (H, N) or (H, 1, N). All but
-      linear networks with the squared error need `activities` and `y`. No Hessian depends on `x`; it is checked only.
-    - `energy`: `mupc.Energy(...)`; its weight penalties do not matter here.
-    - `free_input`: whether z₀ is free too (the unsupervised case): H₀₀ = a₁²W₁ᵀW₁ + αI and H₁₀ = −a₁W₁.
+      linear networks with the squared error need `activities` and `y`. No Hessian depends on `x`; it is only checked.
+    - `energy`: `mupc.Energy(...)`. Its weight penalties do not matter here.
+    - `free_input`: free z₀ too (the unsupervised case): H₀₀ = a₁²W₁ᵀW₁ + αI and H₁₀ = −a₁W₁.
     - `dummy_input`: the same with the energy ½‖x − z₀‖² added, which adds I to H₀₀.
-    - `free_output`: whether z_L is free too, with the energy ½‖z_L − a_LW_Lz_H‖² and no target: H_LL = (1 + α)I,
-      H_{LH} = −a_LW_L, and no λ in H_HH. For linear networks with the squared error only.
+    - `free_output`: free z_L too, with the energy ½‖z_L − a_LW_Lz_H‖² and no target: H_LL = (1 + α)I,
+      H_{LH} = −a_LW_L, and no λ in H_HH. Only for linear networks with the squared error.
     - `dummy_output`: the same with the loss λ/2 ‖y − z_L‖² added: H_LL = (1 + λ + α)I, the paper's 2I.
 
     **Example:**
@@ -152,27 +150,113 @@ def hessian_blocks(
     """
     check_weights(network)
     energy = as_energy(energy)
-    open_input = _one_of(free_input=free_input, dummy_input=dummy_input)
-    open_output = _one_of(free_output=free_output, dummy_output=dummy_output)
-    if open_output and (network.activation.name != "linear" or energy.loss != "mse"):
+    return _blocks(network, _expansion(network, x, y, activities, energy), energy, **ends)
+
+
+def activity_hessian(
+    network: Network,
+    x: Rows | None = None,
+    y: Rows | None = None,
+    activities: Rows | None = None,
+    *,
+    energy: Energy | None = None,
+    **ends: Unpack[Ends],
+) -> Matrix:
+    """Return the dense activity Hessian (H·N, H·N), layer-major. The D unknowns of a free z₀ come first, the C unknowns
+    of a free z_L last.
+
+    **Arguments:** as for `mupc.theory.hessian_blocks`, which has the equation.
+
+    **Example:**
+
+    ```python
+    import jax.random as jr, mupc
+
+    network = mupc.Network(in_size=8, out_size=3, width=16, hidden_layers=4, activation="linear", key=jr.key(0))
+    mupc.theory.activity_hessian(network).shape      # (64, 64)
+    ```
+    """
+    return hessian_blocks(network, x, y, activities, energy=energy, **ends).dense()
+
+
+def check_weights(network: Network) -> None:
+    """Accept a network with finite weights."""
+    check_network(network)
+    leaves = jax.tree.leaves((network.input, network.hidden, network.readout))
+    if not all(bool(jnp.all(jnp.isfinite(leaf))) for leaf in leaves):
+        raise checks.ArgumentError("network", "has NaN or infinite weights.", "Train at a smaller rate.")
+
+
+def is_quadratic(network: Network, energy: Energy) -> bool:
+    """Return whether the energy is quadratic in the activities, so that its Hessian is the same everywhere."""
+    return network.activation.name == "linear" and energy.loss == "mse"
+
+
+def matrices(layer: AbstractLayer, columns: int, *stack: int) -> Float64[np.ndarray, "*stack rows columns"]:
+    """Return a layer's W in float64, or those of a stack of layers."""
+    with jax.enable_x64(True):
+        eye = jnp.broadcast_to(jnp.eye(columns), (*stack, columns, columns))
+        return np.asarray(FLOAT64.cast(layer).linear_map(FLOAT64).linear(eye))
+
+
+def batch_of_one(network: Network, x: Rows, y: Rows) -> tuple[Inputs, Outputs]:
+    """Return one sample with a batch axis, from inputs (D,) or (1, D) and targets (C,) or (1, C) or a label."""
+    sample, target = np.asarray(x), np.asarray(y)
+    inputs = as_inputs(network, sample[None] if sample.ndim == 1 else sample)
+    if len(inputs) != 1:
+        raise checks.ArgumentError("x", f"must be one sample, got {len(inputs)}.", "Pass x[:1].")
+    single = 1 if jnp.issubdtype(target.dtype, jnp.floating) else 0
+    return inputs, as_targets(network, target[None] if target.ndim == single else target, 1)
+
+
+def one_state(network: Network, activities: Rows) -> Float64[np.ndarray, "layers width"]:
+    """Return activities (H, N) in float64, from those or from a batch of one (H, 1, N)."""
+    flat = np.ndim(activities) == 2 and not hasattr(activities, "activities")
+    batch = np.asarray(activities)[:, None] if flat else activities
+    check_activities(network, batch, 1)
+    return np.array(batch, np.float64)[:, 0]
+
+
+class Expansion(NamedTuple):
+    """The sample's part in the Hessian: φ′, the diagonal from φ″, and the curvature of the loss."""
+
+    slopes: Float64[np.ndarray, "layers width"]
+    bend: Float64[np.ndarray, "layers width"]
+    curvature: Matrix
+
+
+def _blocks(
+    network: Network,
+    at: Expansion,
+    energy: Energy,
+    *,
+    free_input: bool = False,
+    free_output: bool = False,
+    dummy_input: bool = False,
+    dummy_output: bool = False,
+) -> HessianBlocks:
+    for end, both in (("input", free_input and dummy_input), ("output", free_output and dummy_output)):
+        if both:
+            raise ValueError(f"free_{end} and dummy_{end} exclude each other: pass one of them.")
+    open_input, open_output = free_input or dummy_input, free_output or dummy_output
+    if open_output and not is_quadratic(network, energy):
         raise ValueError(
             'a free or dummy output is for linear networks with the loss "mse" only, got activation '
             f"{network.activation.name!r} with loss {energy.loss!r}. Leave free_output and dummy_output out."
         )
-    point = _point(network, x, y, activities, energy)
     decay, weight = float(energy.activity_decay), float(energy.output_precision)
     first, hidden, last = network.multipliers
     depth, width, skip = network.hidden_layers, network.width, network.skip
     eye = np.eye(width)
-    maps = hidden * matrices(network.hidden, width, depth - 1) * point.slopes[:-1, None, :]
-    readout = last * matrices(network.readout, width) * point.slopes[-1]
+    maps = hidden * matrices(network.hidden, width, depth - 1) * at.slopes[:-1, None, :]
+    readout = last * matrices(network.readout, width) * at.slopes[-1]
     if skip == 1:
         maps = maps + eye
     diagonal = np.empty((depth, width, width))
     np.matmul(maps.swapaxes(1, 2), maps, out=diagonal[:-1])
-    diagonal[-1] = (1 if open_output else weight) * readout.T @ point.curvature @ readout
+    diagonal[-1] = (1 if open_output else weight) * readout.T @ at.curvature @ readout
     layer, unit = np.arange(depth)[:, None], np.arange(width)
-    diagonal[layer, unit, unit] += 1 + decay + point.bend
+    diagonal[layer, unit, unit] += 1 + decay + at.bend
     below = {1: -maps}
     if 1 < skip < depth:
         diagonal[: depth - skip] += eye
@@ -191,94 +275,30 @@ def hessian_blocks(
     return HessianBlocks(diagonal, below, own_input, entry, own_output, exit)
 
 
-def activity_hessian(
-    network: Any,
-    x: ArrayLike | None = None,
-    y: ArrayLike | None = None,
-    activities: Any = None,
-    *,
-    energy: Energy | None = None,
-    **ends: Unpack[Ends],
-) -> Matrix:
-    """The dense activity Hessian (H·N, H·N), layer-major; where z₀ is free, its D unknowns come first, and where z_L is
-    free, its C unknowns come last.
-
-    **Arguments:** as for `mupc.theory.hessian_blocks`, which has the equation.
-
-    **Example:**
-
-    ```python
-    import jax.random as jr, mupc
-
-    network = mupc.Network(in_size=8, out_size=3, width=16, hidden_layers=4, activation="linear", key=jr.key(0))
-    mupc.theory.activity_hessian(network).shape      # (64, 64)
-    ```
-    """
-    return hessian_blocks(network, x, y, activities, energy=energy, **ends).dense()
-
-
-def check_weights(network: Any) -> None:
-    """A network with finite weights."""
-    check_network(network)
-    leaves = jax.tree.leaves((network.input, network.hidden, network.readout))
-    if not all(bool(jnp.all(jnp.isfinite(leaf))) for leaf in leaves):
-        raise ValueError("the network has NaN or infinite weights: its theory is not defined. Train at a smaller rate.")
-
-
-def matrices(layer: AbstractLayer, columns: int, *stack: int) -> Float64[np.ndarray, "*stack rows columns"]:
-    """A layer's W in float64, or those of a stack of layers."""
-    policy = resolve_precision(None, layer)
-    eye = jnp.broadcast_to(jnp.eye(columns, dtype=policy.dtype), (*stack, columns, columns))
-    return np.asarray(layer.linear_map(policy).linear(eye), np.float64)
-
-
-def _one_of(**options: bool) -> bool:
-    """Whether either of two options that exclude each other is set."""
-    if all(options.values()):
-        raise ValueError(f"{' and '.join(options)} exclude each other: pass one of them.")
-    return any(options.values())
-
-
-class _Point(NamedTuple):
-    """What the Hessian needs to know of a sample: φ′, the diagonal from φ″, and the curvature of the loss."""
-
-    slopes: Float64[np.ndarray, "layers width"]
-    bend: Float64[np.ndarray, "layers width"]
-    curvature: Matrix
-
-
-def _point(network: Network, x: Any, y: Any, activities: Any, energy: Energy) -> _Point:
+def _expansion(network: Network, x: Rows | None, y: Rows | None, activities: Rows | None, energy: Energy) -> Expansion:
+    """Expand the energy of one sample to second order. Arguments are checked even where they do not matter."""
     depth, width, out = network.hidden_layers, network.width, network.out_size
-    x = np.zeros((1, network.in_size)) if x is None else x
-    x = as_inputs(network, np.asarray(x)[None] if np.ndim(x) == 1 else np.asarray(x))
-    if len(x) != 1:
-        raise ValueError(f"x must be one sample, got {len(x)}: an activity Hessian belongs to one sample.")
-    if y is not None:
-        floating = jnp.issubdtype(jnp.result_type(y), jnp.floating)
-        y = as_targets(network, np.asarray(y)[None] if np.ndim(y) == (1 if floating else 0) else np.asarray(y), 1)
-    if activities is not None:
-        flat = np.ndim(activities) == 2 and not hasattr(activities, "activities")
-        activities = np.asarray(activities)[:, None] if flat else activities
-        check_activities(network, activities, 1)
-    if network.activation.name == "linear" and energy.loss == "mse":
-        return _Point(np.ones((depth, width)), np.zeros((depth, width)), np.eye(out))
-    if activities is None or y is None:
-        missing = "activities" if activities is None else "y"
-        raise ValueError(
-            f"{missing} missing: the Hessian of activation {network.activation.name!r} with loss {energy.loss!r} "
-            "depends on the sample. Pass x, y and activities of one sample, such as mupc.forward(network, x)[0]."
-        )
     with jax.enable_x64(True):
-        policy = POLICIES["float64"]
-        net = policy.cast(network)
-        z, inputs, targets = (jnp.asarray(np.asarray(a), jnp.float64) for a in (activities, x, y))
+        sample = np.zeros(network.in_size) if x is None else x
+        batch = batch_of_one(network, sample, np.zeros(out) if y is None else y)
+        state = np.zeros((depth, width)) if activities is None else one_state(network, activities)
+        if is_quadratic(network, energy):
+            return Expansion(np.ones((depth, width)), np.zeros((depth, width)), np.eye(out))
+        if activities is None or y is None:
+            raise ValueError(
+                f"{'activities' if activities is None else 'y'} missing: the Hessian of activation "
+                f"{network.activation.name!r} with loss {energy.loss!r} depends on the sample. Pass x, y and "
+                "activities of one sample, such as mupc.forward(network, x)[0]."
+            )
+        z = jnp.asarray(state)[:, None]
+        exact, inputs, targets = FLOAT64.cast((network, *batch))
+        e, output = errors(exact, z, inputs, FLOAT64)
         _, hidden, last = network.multipliers
-        e, output = errors(net, z, inputs, policy)
-        inner = hidden * net.hidden.transpose(e[1:], policy)
+        inner = hidden * exact.hidden.transpose(e[1:], FLOAT64)
         signal = energy.output_precision * energy.output_error(output, targets)
-        back = jnp.concatenate([inner, last * net.readout.transpose(signal, policy)[None]])
+        back = jnp.concatenate([inner, last * exact.readout.transpose(signal, FLOAT64)[None]])
         derivative = network.activation.derivative
         bend = -jax.jvp(derivative, (z,), (jnp.ones_like(z),))[1] * back
-        every = (jnp.broadcast_to(output, (out, out)), jnp.broadcast_to(targets, (out, out)), jnp.eye(out))
-        curvature = energy.output_curvature(*every)
-        return _Point(*(np.asarray(a, np.float64) for a in (derivative(z)[:, 0], bend[:, 0], curvature)))
+        every = jnp.broadcast_to(output, (out, out)), jnp.broadcast_to(targets, (out, out))
+        curvature = energy.output_curvature(*every, jnp.eye(out))
+        return Expansion(*(np.asarray(a, np.float64) for a in (derivative(z)[:, 0], bend[:, 0], curvature)))

@@ -1,7 +1,6 @@
 """The energy over a plane of activities, and the path of gradient descent through it: the paper's landscape insets."""
 
 import dataclasses
-from typing import Any
 
 import equinox as eqx
 import jax
@@ -9,16 +8,13 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, ArrayLike, Float, Float64
 
-from ..inference import Energy, as_energy, as_targets, check_activities
+from ..inference import Energy, as_energy
 from ..inference import energy as total_energy
 from ..io import checks
-from ..network import Inputs, Network, Outputs, Scalar, as_inputs
-from ._condition import ROUGH, leading, positive
-from ._equilibrium import EXACT, equilibrium
-from ._hessian import HessianBlocks, check_weights, hessian_blocks
-
-DENSE = 1024
-"""Unknowns up to which every eigenvector is computed."""
+from ..network import Inputs, Network, Outputs, Rows, Scalar
+from ._condition import DENSE, ROUGH, leading, positive
+from ._equilibrium import equilibrium
+from ._hessian import FLOAT64, HessianBlocks, batch_of_one, check_weights, hessian_blocks, is_quadratic, one_state
 
 State = Float64[np.ndarray, "layers width"]
 Plane = Float64[np.ndarray, "2 layers width"]
@@ -30,7 +26,7 @@ class Landscape:
     """The energy of one sample over the plane z = centre + α d₁ + β d₂.
 
     - `energies`: (points, points). `energies[j, i]` belongs to α = `axis[i]` and β = `axis[j]`: rows follow β, as
-      contour plots want them.
+      contour plots expect.
     - `axis`: the values of α, and of β, (points,).
     - `centre`: (H, N). `directions`: d₁ and d₂, (2, H, N).
     - `curvatures`: dᵀHd of each direction with the Hessian at the centre, (2,).
@@ -43,36 +39,35 @@ class Landscape:
     curvatures: Float64[np.ndarray, " 2"]
 
     def project(self, activities: ArrayLike) -> Float64[np.ndarray, "*path 2"]:
-        """(α, β) of the point of the plane that is nearest to each of the activities (…, H, N), such as those of
+        """Return (α, β) of the point in the plane nearest to each of the activities (…, H, N), such as those of
         `mupc.theory.descent_path`."""
         given = np.asarray(activities, np.float64)
         if given.shape[-2:] != self.centre.shape:
-            wanted = ", ".join(map(str, self.centre.shape))
-            raise ValueError(f"activities must have shape (…, {wanted}), got {given.shape}. Pass those of one sample.")
+            checks.shape("activities", given, ("…", *self.centre.shape), "Pass those of one sample.")
         offsets = (given - self.centre).reshape(*given.shape[:-2], -1)
         return offsets @ np.linalg.pinv(self.directions.reshape(2, -1))
 
 
 def landscape(
-    network: Any,
-    x: ArrayLike,
-    y: ArrayLike,
-    activities: Any = None,
+    network: Network,
+    x: Rows,
+    y: Rows,
+    activities: Rows | None = None,
     *,
     directions: ArrayLike | None = None,
     span: float = 2.0,
     points: int = 30,
     energy: Energy | None = None,
 ) -> Landscape:
-    """The energy of one sample on a grid, F(z + α d₁ + β d₂) with α and β in [−span, span], in float64.
+    """Compute the energy of one sample on a grid, F(z + α d₁ + β d₂) with α and β in [−span, span], in float64.
 
     **Arguments:**
 
     - `network`, `x`, `y`: the network and one sample, (D,) or (1, D), and (C,) or (1, C) or its label.
-    - `activities`: the centre z, (H, N) or (H, 1, N). For a linear network with the squared error it is the inference
-      equilibrium by default.
-    - `directions`: d₁ and d₂, (2, H, N). By default unit eigenvectors of the activity Hessian at the centre, of its
-      smallest and of its largest eigenvalue: the flattest direction and the steepest.
+    - `activities`: the centre z, (H, N) or (H, 1, N). The default, for a linear network with the squared error, is the
+      inference equilibrium.
+    - `directions`: d₁ and d₂, (2, H, N). By default the flattest and the steepest direction: unit eigenvectors of the
+      activity Hessian at the centre, for its smallest and its largest eigenvalue.
     - `span`, `points`: the half-width of the grid and its resolution, as in the paper by default.
     - `energy`: `mupc.Energy(...)`.
 
@@ -92,30 +87,33 @@ def landscape(
     checks.integer("points", points, 2)
     energy = as_energy(energy)
     with jax.enable_x64(True):
-        exact, inputs, targets = _sample(network, x, y)
-        centre = _centre(exact, inputs, targets, activities, energy)
+        exact, inputs, targets = FLOAT64.cast((network, *batch_of_one(network, x, y)))
+        if activities is None:
+            _check_quadratic(network, energy)
+            activities = equilibrium(exact, inputs, targets, energy=energy)
+        centre = one_state(network, activities)
         blocks = hessian_blocks(exact, inputs, targets, centre, energy=energy)
         chosen = _extreme_vectors(blocks) if directions is None else _checked(directions, centre.shape)
         plane = chosen.reshape(2, *centre.shape)
         axis = np.linspace(-span, span, points)
         arrays = jnp.asarray(centre), jnp.asarray(plane), jnp.asarray(axis)
-        energies = _grid(exact, *arrays, inputs, targets, energy)
+        energies = _grid(*arrays, (exact, inputs, targets), energy)
     curvatures = np.array([d @ blocks.product(d) for d in plane.reshape(2, -1)])
     return Landscape(np.array(energies), axis, centre, plane, curvatures)
 
 
 def descent_path(
-    network: Any,
-    x: ArrayLike,
-    y: ArrayLike,
-    start: Any,
+    network: Network,
+    x: Rows,
+    y: Rows,
+    start: Rows,
     *,
     lr: float,
     steps: int,
     energy: Energy | None = None,
 ) -> Float64[np.ndarray, "path layers width"]:
-    """The activities along gradient descent z ← z − lr·∂F/∂z of one sample, start included, (steps + 1, H, N), in
-    float64. The last are those of `mupc.infer` with `mupc.GradientDescent(lr, steps)` from the same start.
+    """Return the activities along gradient descent z ← z − lr·∂F/∂z of one sample, (steps + 1, H, N), in float64. The
+    first are the start, the last those of `mupc.infer` with `mupc.GradientDescent(lr, steps)` from there.
 
     **Arguments:** the network and one sample as for `mupc.theory.landscape`, where to start, (H, N) or (H, 1, N), the
     step size, the number of steps, and `energy=mupc.Energy(...)`.
@@ -138,54 +136,33 @@ def descent_path(
     checks.integer("steps", steps, 1)
     energy = as_energy(energy)
     with jax.enable_x64(True):
-        exact, inputs, targets = _sample(network, x, y)
-        first = jnp.asarray(_state(exact, start))
-        return np.array(_descend(exact, first, inputs, targets, jnp.asarray(lr, jnp.float64), steps, energy))
+        sample = FLOAT64.cast((network, *batch_of_one(network, x, y)))
+        first = jnp.asarray(one_state(network, start))
+        return np.array(_descend(first, sample, jnp.asarray(lr, jnp.float64), steps, energy))
 
 
-def _sample(network: Network, x: Any, y: Any) -> tuple[Network, Inputs, Outputs]:
-    """The network and a batch of one, in float64."""
-    inputs = as_inputs(network, np.asarray(x)[None] if np.ndim(x) == 1 else x)
-    if len(inputs) != 1:
-        raise ValueError(f"x must be one sample, got {len(inputs)}: a landscape belongs to one sample. Pass x[:1].")
-    single = 1 if jnp.issubdtype(jnp.result_type(y), jnp.floating) else 0
-    targets = as_targets(network, np.asarray(y)[None] if np.ndim(y) == single else y, 1)
-    exact: tuple[Network, Inputs, Outputs] = EXACT.cast((network, inputs, targets))
-    return exact
-
-
-def _state(network: Network, activities: Any) -> State:
-    """Activities (H, N) from those, or from a batch of one."""
-    flat = np.ndim(activities) == 2 and not hasattr(activities, "activities")
-    batch = np.asarray(activities)[:, None] if flat else activities
-    check_activities(network, batch, 1)
-    return np.array(batch, np.float64)[:, 0]
-
-
-def _centre(network: Network, x: Inputs, y: Outputs, activities: Any, energy: Energy) -> State:
-    if activities is not None:
-        return _state(network, activities)
-    if network.activation.name != "linear" or energy.loss != "mse":
+def _check_quadratic(network: Network, energy: Energy) -> None:
+    if not is_quadratic(network, energy):
         raise ValueError(
             f"activities missing: activation {network.activation.name!r} with loss {energy.loss!r} has no equilibrium "
             "in closed form. Pass mupc.forward(network, x)[0], or the activities of a solution of mupc.infer."
         )
-    return _state(network, equilibrium(network, x, y, energy=energy))
 
 
 def _checked(directions: ArrayLike, shape: tuple[int, ...]) -> Plane:
     given = np.array(directions, np.float64)
     checks.shape("directions", given, (2, *shape), "They are two activities, (2, hidden_layers, width).")
     if not np.all(np.isfinite(given)) or np.linalg.matrix_rank(given.reshape(2, -1)) < 2:
-        raise ValueError("directions must be finite and span a plane: pass two that are no multiples of each other.")
+        raise checks.ArgumentError(
+            "directions", "must be finite and span a plane.", "Pass two that are not multiples of each other."
+        )
     return given
 
 
 def _extreme_vectors(blocks: HessianBlocks) -> Float64[np.ndarray, "2 size"]:
-    """Unit eigenvectors of the smallest and of the largest eigenvalue, signed so that their largest entry is above
-    zero."""
+    """Return unit eigenvectors of the smallest and the largest eigenvalue. Their largest entries are positive."""
     if blocks.size < 2:
-        raise ValueError("a landscape needs two unknowns or more, got a network with one hidden unit. Make it wider.")
+        raise ValueError("a landscape needs two unknowns or more, got a network with one hidden unit. Use a wider one.")
     if blocks.size <= DENSE:
         found = np.linalg.eigh(blocks.dense())[1].T[[0, -1]]
     else:
@@ -196,33 +173,30 @@ def _extreme_vectors(blocks: HessianBlocks) -> Float64[np.ndarray, "2 size"]:
     return found * np.sign(found[[0, 1], peaks])[:, None]
 
 
-def _value(network: Network, z: Point, x: Inputs, y: Outputs, energy: Energy) -> Scalar:
+Sample = tuple[Network, Inputs, Outputs]
+"""A network and a batch of one, in float64."""
+
+
+def _value(z: Point, sample: Sample, energy: Energy) -> Scalar:
+    network, x, y = sample
     return total_energy(network, z[:, None], x, y, energy=energy)
 
 
 @eqx.filter_jit
 def _grid(
-    network: Network,
-    centre: Point,
-    plane: Float[Array, "2 layers width"],
-    axis: Float[Array, " points"],
-    x: Inputs,
-    y: Outputs,
-    energy: Energy,
+    centre: Point, plane: Float[Array, "2 layers width"], axis: Float[Array, " points"], sample: Sample, energy: Energy
 ) -> Float[Array, "points points"]:
     def row(beta: Scalar) -> Float[Array, " points"]:
         z = centre + axis[:, None, None] * plane[0] + beta * plane[1]
-        return jax.vmap(lambda one: _value(network, one, x, y, energy))(z)
+        return jax.vmap(lambda one: _value(one, sample, energy))(z)
 
     return jax.lax.map(row, axis)  # row by row: a large network's grid would not fit in memory
 
 
 @eqx.filter_jit
-def _descend(
-    network: Network, start: Point, x: Inputs, y: Outputs, lr: Scalar, steps: int, energy: Energy
-) -> Float[Array, "path layers width"]:
+def _descend(start: Point, sample: Sample, lr: Scalar, steps: int, energy: Energy) -> Float[Array, "path layers width"]:
     def step(z: Point, _: None) -> tuple[Point, Point]:
-        following = z - lr * jax.grad(lambda one: _value(network, one, x, y, energy))(z)
+        following = z - lr * jax.grad(_value)(z, sample, energy)
         return following, following
 
     return jnp.concatenate([start[None], jax.lax.scan(step, start, length=steps)[1]])

@@ -1,4 +1,4 @@
-"""Limiting spectra of random matrices: what the paper compares the parts D and O of the activity Hessian with."""
+"""Limiting spectra of random matrices, with which the paper compares the parts D and O of the activity Hessian."""
 
 import dataclasses
 import math
@@ -15,13 +15,13 @@ class Law:
 
         ρ(λ) = √((λ − low)(high − λ)) / (π (constant + slope·(λ − origin)))      for low < λ < high, else zero,
 
-    and, beside it, a share `atom` of all eigenvalues at `origin` itself. Make one with `mupc.theory.marchenko_pastur`
-    or `mupc.theory.semicircle`.
+    plus a share `atom` of all eigenvalues at `origin` itself. Make one with `mupc.theory.marchenko_pastur` or
+    `mupc.theory.semicircle`.
 
     - `edges`: low and high, the ends of the density's support.
     - `origin`: the shift of the Marchenko–Pastur law, the centre of the semicircle.
     - `constant`, `slope`: of the denominator.
-    - `atom`: zero but for a Marchenko–Pastur law with a ratio above one. The density integrates to 1 − `atom`.
+    - `atom`: above zero only for a Marchenko–Pastur law with a ratio above one. The density integrates to 1 − `atom`.
     """
 
     edges: tuple[float, float]
@@ -31,8 +31,8 @@ class Law:
     atom: float = 0.0
 
     def density(self, values: ArrayLike) -> Float64[np.ndarray, "..."]:
-        """ρ at each of the values, in their shape. It is zero at the edges themselves, also where it diverges towards
-        one (the lower edge of the Marchenko–Pastur law with ratio one)."""
+        """Return ρ at each of the values, in their shape. It is zero at the edges themselves, even where it diverges
+        towards one of them (the lower edge of the Marchenko–Pastur law with ratio one)."""
         at = np.asarray(values, np.float64)
         low, high = self.edges
         inside = (at > low) & (at < high)
@@ -42,7 +42,7 @@ class Law:
 
 
 def marchenko_pastur(ratio: float, *, scale: float = 1.0, shift: float = 0.0) -> Law:
-    """The Marchenko–Pastur law, the limit of the eigenvalues of shift·I + WᵀW as W grows:
+    """Return the Marchenko–Pastur law, the limit of the eigenvalues of shift·I + WᵀW as W grows:
 
         ρ(λ) = √((λ − λ₋)(λ₊ − λ)) / (2π·ratio·scale·(λ − shift)),      λ_± = shift + scale·(1 ± √ratio)²,
 
@@ -52,7 +52,7 @@ def marchenko_pastur(ratio: float, *, scale: float = 1.0, shift: float = 0.0) ->
     In the paper (§A.2.3) this is the spectrum of a block I + a²WᵀW of the Hessian's block diagonal D. With square W
     and a²·Var W = 1/N it is `marchenko_pastur(1.0, shift=1.0)`, on [1, 5].
 
-    **Arguments:** the ratio of columns to rows, the variance of W's entries times their number of rows, and what is
+    **Arguments:** the ratio of columns to rows, the variance of W's entries times the number of rows, and the shift
     added to every eigenvalue.
 
     **Example:**
@@ -74,12 +74,12 @@ def marchenko_pastur(ratio: float, *, scale: float = 1.0, shift: float = 0.0) ->
 
 
 def semicircle(radius: float = 2.0) -> Law:
-    """Wigner's semicircle, the limit of the eigenvalues of a dense symmetric matrix with independent entries:
+    """Return Wigner's semicircle, the limit of the eigenvalues of a dense symmetric matrix with independent entries:
 
         ρ(λ) = 2 √(radius² − λ²) / (π·radius²)      for |λ| < radius.
 
-    Entries N(0, v/N) off the diagonal of an N×N matrix make the radius 2√v. In the paper (§A.2.3) radius 2 stands in
-    for the off-diagonal part O of the Hessian, which is sparse in truth and has a somewhat broader spectrum.
+    Entries N(0, v/N) off the diagonal of an N×N matrix give the radius 2√v. The paper (§A.2.3) compares radius 2 with
+    the off-diagonal part O of the Hessian, which in fact is sparse and has a somewhat broader spectrum.
 
     **Arguments:** the radius.
 

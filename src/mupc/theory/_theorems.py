@@ -1,43 +1,38 @@
 """The paper's theorems on linear networks as checks of one network: Theorem A.1, Theorem 1, and the end of §A.2.1."""
 
 import dataclasses
-from typing import Any
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, ArrayLike, Float, Float64
+from jaxtyping import Array, Float, Float64
 
 from ..inference import Energy, errors
 from ..io import checks
 from ..learning import backprop_gradients
-from ..network import Activities, Inputs, Network, Outputs, as_inputs, forward_pass
-from ._condition import METHODS, Condition
-from ._equilibrium import EXACT, check_linear, equilibrium_gradients, gains, loss_energy_ratio, readout
-from ._equilibrium_propagation import states
+from ..network import Activities, Inputs, Network, Outputs, Rows, as_inputs, forward_pass
+from ._condition import Condition, condition_of
+from ._equilibrium import check_linear, equilibrium_gradients, gains, loss_energy_ratio, readout
+from ._equilibrium_propagation import Given, flatten
 from ._factor import Cholesky
-from ._hessian import HessianBlocks, hessian_blocks
-
-DENSE = 1024
-"""Unknowns up to which every eigenvalue is computed."""
+from ._hessian import FLOAT64, HessianBlocks, hessian_blocks
 
 EPS = float(np.finfo(np.float64).eps)
 NAN = float("nan")
-CURVED = "Use mupc.theory.condition_number."
 Stacked = Float64[np.ndarray, "size batch"]
 Values = Float64[np.ndarray, "_"]
 
 
 @dataclasses.dataclass(frozen=True)
 class Convexity:
-    """What `convexity` found.
+    """The result of `mupc.theory.convexity`.
 
     - `definite`, `smallest`: the kind of the Hessian as `mupc.theory.Condition` names it, and its least eigenvalue.
     - `log_determinant`: log det H from its block Cholesky factor; NaN if H is not `positive definite` in float64.
     - `log_rescaling`: log det(λS) from the singular values of the network's gains, never from H.
-    - `tolerance`: how far apart rounding may set these two; infinite where H is too ill-conditioned for the first.
-    - `evidence`: what decided: `determinants`, `rescaling` or `eigenvalues`; see `mupc.theory.convexity`.
+    - `tolerance`: how far rounding may move these two apart; infinite where H is too ill-conditioned for the first.
+    - `evidence`: `determinants`, `rescaling` or `eigenvalues`, whichever decided; see `mupc.theory.convexity`.
     - `holds`: the verdict.
     """
 
@@ -55,22 +50,24 @@ class Convexity:
         return self.definite.startswith("positive")
 
 
-def convexity(network: Any, *, energy: Energy | None = None, free_input: bool = False) -> Convexity:
-    """Theorem A.1: the activity Hessian of a linear network is positive definite; semidefinite where z₀ is free.
+def convexity(network: Network, *, energy: Energy | None = None, free_input: bool = False) -> Convexity:
+    """Check Theorem A.1: the activity Hessian of a linear network is positive definite, or semidefinite if z₀ is free.
 
     With A the unit triangular map from activities to errors, and the gains J of `mupc.theory.rescaling` side by side,
 
         H = Aᵀ(I + λJᵀJ)A,      so that      log det H = log det(λS) = Σ_i log(1 + λσ_i(J)²) ≥ 0.
 
-    The theorem is true of any weights; this checks what float64 can see of it, by the first evidence that applies:
+    The theorem is true for any weights. This checks as much of it as float64 can see, by the first evidence that
+    applies:
 
-    - `eigenvalues`, where z₀ is free: no eigenvalue is below zero by more than rounding. It may well be zero, and is
-      with more inputs than outputs.
+    - `eigenvalues`, if z₀ is free: no eigenvalue is below zero by more than rounding. Some are zero if there are more
+      inputs than outputs.
     - `determinants`, up to κ ≈ 1e13: every eigenvalue is above zero by more than rounding, the Cholesky factorisation
-      succeeds, and the two sides of the equation, computed in unrelated ways, agree to `tolerance`, which is
-      1e-10·(1 + log det(λS)), plus κ rounding errors per unknown, plus what one of σ₁ per unknown changes in the sum.
-    - `rescaling`, beyond: float64 cannot tell H from a singular matrix, and all it shows is that no eigenvalue is below
-      zero by more than rounding. That H is definite rests on the equation: A is invertible, and `log_rescaling` is
+      succeeds, and the two sides of the equation, computed in unrelated ways, agree to `tolerance`. This is
+      1e-10·(1 + log det(λS)), plus κ rounding errors per unknown, plus the change in the sum from one rounding error of
+      σ₁ per unknown.
+    - `rescaling`, beyond that: float64 cannot tell H from a singular matrix, and only shows that no eigenvalue is below
+      zero by more than rounding. That H is definite follows from the equation: A is invertible, and `log_rescaling` is
       finite and not negative.
 
     **Arguments:** a linear network, `energy=mupc.Energy(...)` with the squared error and no activity decay (which would
@@ -87,24 +84,24 @@ def convexity(network: Any, *, energy: Energy | None = None, free_input: bool = 
     abs(found.log_determinant - found.log_rescaling) < 1e-12        # True
     ```
     """
-    energy = check_linear(network, energy, "Theorem A.1", cure=CURVED)
+    energy = check_linear(network, energy, "Theorem A.1", cure="Use mupc.theory.condition_number.")
     weight = float(energy.output_precision)
     values = _singular_values(network)
     blocks = hessian_blocks(network, energy=energy, free_input=free_input)
-    condition = _condition(blocks)
+    condition = condition_of(blocks)
     log_determinant, log_rescaling = _log_determinant(blocks, condition), _log_rescaling(weight, values)
     evidence = "rescaling" if np.isnan(log_determinant) else "determinants"
     if free_input:
         evidence = "eigenvalues"
     doubt = _log_rescaling(weight, values + blocks.size * EPS * values[0]) - log_rescaling
-    tolerance = 1e-10 * (1 + log_rescaling) + blocks.size * EPS * condition.condition_number + doubt
+    tolerance = 1e-10 * (1 + log_rescaling) + blocks.size * EPS * condition.kappa + doubt
     return Convexity(condition.definite, condition.smallest, log_determinant, log_rescaling, tolerance, evidence)
 
 
 @dataclasses.dataclass(frozen=True)
 class BackpropLimit:
-    """How far a network is from the limit in which predictive coding is backpropagation. There both distances are zero,
-    and the cosine and the ratio one.
+    """How far a network is from the limit in which predictive coding is backpropagation. In the limit both distances
+    are zero, and the cosine and the ratio are one.
 
     - `rescaling_distance`: ‖λS − I‖, the spectral norm.
     - `gradient_distance`, `cosine`: ‖g_PC − g_BP‖ / ‖g_BP‖ and the cosine between them, over all weights and biases.
@@ -120,10 +117,10 @@ class BackpropLimit:
     aspect: float
 
 
-def backprop_limit(network: Any, x: ArrayLike, y: ArrayLike, *, energy: Energy | None = None) -> BackpropLimit:
-    """Theorem 1: as L/N → 0 the rescaling S of μPC goes to the identity, the equilibrated energy to the loss, and the
-    gradients of predictive coding at equilibrium to those of backpropagation. The same happens to any network as the
-    output precision λ → 0.
+def backprop_limit(network: Network, x: Rows, y: Rows, *, energy: Energy | None = None) -> BackpropLimit:
+    """Measure the limit of Theorem 1: as L/N → 0 the rescaling S of μPC goes to the identity, the equilibrated energy
+    to the loss, and the gradients of predictive coding at equilibrium to those of backpropagation. The same happens to
+    any network as the output precision λ → 0.
 
     Everything is computed in float64, from `mupc.theory.equilibrium_gradients` and `mupc.backprop_gradients` without
     weight penalties.
@@ -158,10 +155,10 @@ def backprop_limit(network: Any, x: ArrayLike, y: ArrayLike, *, energy: Energy |
 
 @dataclasses.dataclass(frozen=True)
 class FreeOutput:
-    """How near inference without a target comes to the forward pass, relative to the latter's norm.
+    """Distances of inference without a target from the forward pass, relative to the norm of the forward pass.
 
-    - `solution_distance`: the exact solution H⁻¹b.
-    - `distances`: the start of gradient descent and each of its steps, (steps + 1,). `lr`: its step size.
+    - `solution_distance`: that of the exact solution H⁻¹b.
+    - `distances`: those of gradient descent, at the start and after each step, (steps + 1,). `lr`: its step size.
     """
 
     solution_distance: float
@@ -170,21 +167,21 @@ class FreeOutput:
 
 
 def free_output(
-    network: Any, x: ArrayLike, *, activities: Any = None, lr: float | None = None, steps: int = 100
+    network: Network, x: Rows, *, activities: Given | None = None, lr: float | None = None, steps: int = 100
 ) -> FreeOutput:
-    """The end of §A.2.1: where nothing clamps the output z_L, inference converges to the forward pass,
+    """Check the end of §A.2.1: if nothing clamps the output z_L, inference converges to the forward pass,
 
         z* = H⁻¹b = (z₁, …, z_H, z_L) of the forward pass,      b = −∂F/∂z at z = 0,
 
-    with H of `mupc.theory.hessian_blocks(network, free_output=True)`. Both sides are computed, and gradient descent
-    z ← z − lr·(Hz − b) is run, whose distance from the forward pass cannot grow if lr < 2/λ_max.
+    with H of `mupc.theory.hessian_blocks(network, free_output=True)`. This computes both sides, and runs gradient
+    descent z ← z − lr·(Hz − b), whose distance from the forward pass cannot grow if lr < 2/λ_max.
 
     **Arguments:**
 
     - `network`, `x`: a linear network and inputs (B, D).
-    - `activities`: where gradient descent starts, hidden ones and output ((H, B, N), (B, C)); standard normal values by
+    - `activities`: the start of gradient descent, hidden ones and output ((H, B, N), (B, C)); standard normal values by
       default.
-    - `lr`, `steps`: its step size, 1/λ_max by default, and how many steps it takes.
+    - `lr`, `steps`: its step size, 1/λ_max by default, and the number of steps.
 
     **Example:**
 
@@ -202,16 +199,15 @@ def free_output(
         checks.number("lr", lr, above=0)
     blocks = hessian_blocks(network, free_output=True)
     with jax.enable_x64(True):
-        exact, inputs = EXACT.cast((network, as_inputs(network, x)))
-        want = _stack(*forward_pass(exact, inputs, EXACT))
-        drive = _stack(*_drive(exact, inputs))
+        exact, inputs = FLOAT64.cast((network, as_inputs(network, x)))
+        pairs = forward_pass(exact, inputs, FLOAT64), _drive(exact, inputs)
+        want, drive = (np.asarray(flatten(network, pair, len(inputs))).T for pair in pairs)
     if activities is None:
         z = np.random.default_rng(0).standard_normal(want.shape)
     else:
-        z = _stack(*states(network, activities, len(inputs)))
-    lr = 1 / _condition(blocks).largest if lr is None else float(lr)
-    factor = Cholesky(blocks)
-    solution = np.stack([factor.solve(column) for column in drive.T], axis=1)
+        z = np.asarray(flatten(network, activities, len(inputs))).T
+    lr = 1 / condition_of(blocks).largest if lr is None else float(lr)
+    solution = Cholesky(blocks).solve(drive)
     size = np.linalg.norm(want)
     distances = [np.linalg.norm(z - want)]
     for _ in range(steps):
@@ -220,15 +216,10 @@ def free_output(
     return FreeOutput(float(np.linalg.norm(solution - want) / size), np.array(distances) / size, lr)
 
 
-def _condition(blocks: HessianBlocks) -> Condition:
-    extremes = METHODS["dense" if blocks.size <= DENSE else "iterative"]
-    return Condition(*extremes(blocks), blocks.size)
-
-
 def _singular_values(network: Network) -> Values:
-    """σ of the gains J side by side, (C, H·N), from the largest down."""
+    """Return σ of the gains J side by side, (C, H·N), in descending order."""
     with jax.enable_x64(True):
-        found = np.asarray(_rotated_gains(EXACT.cast(network)))
+        found = np.asarray(_rotated_gains(FLOAT64.cast(network)))
     if not np.all(np.isfinite(found)):
         raise ValueError("the gains of the network overflow float64: its weights are too large. Scale them down.")
     return np.linalg.svd(np.concatenate(found, axis=1), compute_uv=False)
@@ -236,8 +227,8 @@ def _singular_values(network: Network) -> Values:
 
 @eqx.filter_jit
 def _rotated_gains(network: Network) -> Float[Array, "layers rows width"]:
-    """J without the Q of the readout's QR, which does not change σ: that leaves at most N rows, and rounding in more of
-    them than the network has directions would pass for gain."""
+    """Return J without the Q of the readout's QR, which does not change σ. This leaves at most N rows: rounding in more
+    rows than the network has directions would look like gain."""
     return gains(network, jnp.linalg.qr(readout(network), mode="r"))
 
 
@@ -246,7 +237,7 @@ def _log_determinant(blocks: HessianBlocks, condition: Condition) -> float:
         return NAN
     try:
         return Cholesky(blocks).log_determinant
-    except np.linalg.LinAlgError:  # at the border of what float64 can tell
+    except np.linalg.LinAlgError:  # at the limit of float64
         return NAN
 
 
@@ -261,18 +252,12 @@ def _vector(network: Network) -> Values:
 
 @eqx.filter_jit
 def _drive(network: Network, x: Inputs) -> tuple[Activities, Outputs]:
-    """b = −∂F/∂z at z = 0, with a free output."""
+    """Return b = −∂F/∂z at z = 0, with a free output."""
 
     def value(hidden: Activities, output: Outputs) -> Float[Array, ""]:
-        e, predicted = errors(network, hidden, x, EXACT)
+        e, predicted = errors(network, hidden, x, FLOAT64)
         return -(jnp.sum(e**2) + jnp.sum((output - predicted) ** 2)) / 2
 
     zeros = jnp.zeros((network.hidden_layers, len(x), network.width)), jnp.zeros((len(x), network.out_size))
     b: tuple[Activities, Outputs] = jax.grad(value, (0, 1))(*zeros)
     return b
-
-
-def _stack(hidden: Any, output: Any) -> Stacked:
-    """Hidden activities and output as columns, one per sample, in the order of the Hessian's rows."""
-    rows = [*np.asarray(hidden, np.float64).swapaxes(1, 2), np.asarray(output, np.float64).T]
-    return np.concatenate(rows)
