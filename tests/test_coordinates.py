@@ -12,7 +12,7 @@ from scipy import stats
 
 import mupc
 from mupc.diagnostics import _exponents as rules
-from mupc.diagnostics._exponents import Size, group, grouped, judge, line
+from mupc.diagnostics._exponents import CoordinateSize, fit_line, group_sizes, judge_slopes, layer_group
 from mupc.network._parameterisation import PARAMETERISATIONS
 
 RNG = np.random.default_rng(0)
@@ -100,31 +100,31 @@ def test_training_is_that_of_fit():
 
 
 def test_groups():
-    assert [group(layer, 7) for layer in range(1, 9)] == [
+    assert [layer_group(layer, 7) for layer in range(1, 9)] == [
         "input", "first", "first", "middle", "middle", "last", "last", "readout",
     ]  # fmt: skip
     values = np.arange(1.0, 9.0)
-    assert list(grouped("weight updates", values, 7))[1] == ("first", 2.5, 2.5)
-    assert list(grouped("activities", values[:7], 7))[-1] == ("last", 6.5, 6.5)
-    assert next(grouped("branches", values[1:7], 7)) == ("first", 2.5, 2.5)
-    assert list(grouped("output", np.array([9.0]), 7)) == [("readout", 8.0, 9.0)]
+    assert list(group_sizes("weight updates", values, 7))[1] == ("first", 2.5, 2.5)
+    assert list(group_sizes("activities", values[:7], 7))[-1] == ("last", 6.5, 6.5)
+    assert next(group_sizes("branches", values[1:7], 7)) == ("first", 2.5, 2.5)
+    assert list(group_sizes("output", np.array([9.0]), 7)) == [("readout", 8.0, 9.0)]
 
 
 def test_the_line_is_least_squares_with_students_interval():
     x, y = np.repeat([1.0, 2.0, 4.0], 4), RNG.standard_normal(12)
-    slope, interval = line(x, y)
+    slope, interval = fit_line(x, y)
     design = np.stack([x, np.ones(12)], axis=1)
     coefficients, residual, *_ = np.linalg.lstsq(design, y, rcond=None)
     error = math.sqrt(residual[0] / 10 * np.linalg.inv(design.T @ design)[0, 0])
     assert (slope, interval) == pytest.approx((coefficients[0], 2.2281388520 * error))  # t of 0.975 with 10 degrees
-    assert math.isnan(line(x, np.full(12, -np.inf))[0])
+    assert math.isnan(fit_line(x, np.full(12, -np.inf))[0])
 
 
 def table(exponent, quantity="activities", noise=0.0, step=0, name="last"):
     """Sizes that follow a power of the width."""
     draw = np.random.default_rng(1).standard_normal
     return [
-        Size(width, 8, seed, step, quantity, name, 7.0, float(width**exponent * math.exp(noise * draw())))
+        CoordinateSize(width, 8, seed, step, quantity, name, 7.0, float(width**exponent * math.exp(noise * draw())))
         for width in (64, 128, 256, 512)
         for seed in range(3)
     ]
@@ -148,14 +148,16 @@ def table(exponent, quantity="activities", noise=0.0, step=0, name="last"):
     ],
 )
 def test_verdicts(rows, parameterisation, verdict, meaning):
-    (slope,) = judge(rows, "width", parameterisation)
+    (slope,) = judge_slopes(rows, "width", parameterisation)
     assert slope.verdict == verdict and meaning in slope.meaning
     assert bool(slope.meaning) == (verdict == "fail")
 
 
 def test_a_wide_interval_does_not_pass():
     noisy = table(0.0, noise=0.8)
-    (slope,) = judge([row._replace(size=row.size * row.width ** -line_of(noisy)) for row in noisy], "width", "mupc")
+    (slope,) = judge_slopes(
+        [row._replace(size=row.size * row.width ** -line_of(noisy)) for row in noisy], "width", "mupc"
+    )
     assert slope.slope == pytest.approx(0) and slope.interval > rules.WIDEST
     assert slope.verdict == "fail" and "more seeds" in slope.meaning
 
@@ -262,6 +264,7 @@ def test_solvers(solver):
         ({"skip": 9}, ValueError, "Use a shorter skip"),
     ],
 )
+@pytest.mark.usefixtures("as_users_see_it")
 def test_mistakes(options, error, message):
     with pytest.raises(error, match=message):
         mupc.coordinate_check((X, Y), **options)
@@ -275,6 +278,7 @@ def test_mistakes(options, error, message):
         ((X, Y[:3]), ValueError, "y "),
     ],
 )
+@pytest.mark.usefixtures("as_users_see_it")
 def test_wrong_data(data, error, message):
     with pytest.raises(error, match=message):
         mupc.coordinate_check(data, widths=(4, 8), depths=())

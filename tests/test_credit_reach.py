@@ -11,7 +11,7 @@ import pytest
 import reference
 
 import mupc
-from mupc.diagnostics import LIMITS, learning
+from mupc.diagnostics import LEARNING_LIMITS, layers_that_learn
 from mupc.learning._optimiser import OPTIMISERS
 from mupc.plots import draw_credit_reach
 
@@ -94,7 +94,7 @@ def step_size(name, entry, steps=60):
 def test_limits_are_those_of_the_optimisers(name):
     """Normalised: at ε the step is half of that of large gradients or more, and proportional to the entry far below.
     Not normalised: proportional over the whole range of the limit."""
-    epsilon, share = LIMITS[name]
+    epsilon, share = LEARNING_LIMITS[name]
     full = step_size(name, 0.01)
     if share:
         np.testing.assert_allclose(step_size(name, 0.01 * share) / full, share, rtol=0.05)
@@ -106,12 +106,12 @@ def test_limits_are_those_of_the_optimisers(name):
 
 
 def test_learning_layers():
-    assert set(LIMITS) == set(OPTIMISERS)
+    assert set(LEARNING_LIMITS) == set(OPTIMISERS)
     entries = np.array([0.0, 1e-30, 2e-8, 2e-5, 2e-4, 0.1])
     counts = {"adam": 4, "rmsprop": 2, "lion": 5, "sgd": 2, "adagrad": 2}
-    assert {name: int(learning(entries, name).sum()) for name in counts} == counts
-    assert learning(entries, optax.adam(0.1)).sum() == counts["adam"]
-    assert not learning(np.full(3, np.nan)).any()
+    assert {name: int(layers_that_learn(entries, name).sum()) for name in counts} == counts
+    assert layers_that_learn(entries, optax.adam(0.1)).sum() == counts["adam"]
+    assert not layers_that_learn(np.full(3, np.nan)).any()
     solution = mupc.infer(small(), X, Y, mupc.GradientDescent(0.1, 5))
     with pytest.raises(ValueError, match="optimiser 'adma' is not known. Did you mean 'adam'"):
         mupc.credit_reach(small(), solution, X, Y, optimiser="adma")

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from ..data import Dataset
-from ..diagnostics import LIMITS, CreditReach, credit_reach
+from ..diagnostics import LEARNING_LIMITS, CreditReach, credit_reach
 from ..inference import AbstractSolver, Energy, infer
 from ..network import Network
 from .config import TrainFlags
@@ -73,4 +73,4 @@ def _cure(flags: TrainFlags) -> str:
         return f"--solver error-space --output-precision 0.01{rate}"
     if flags.parameterisation != "mupc":
         return "--parameterisation mupc"
-    return "--optimiser adam" if LIMITS[flags.optimiser].share else "--optimiser lion"
+    return "--optimiser adam" if LEARNING_LIMITS[flags.optimiser].share else "--optimiser lion"

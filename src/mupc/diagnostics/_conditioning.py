@@ -1,7 +1,6 @@
 """The conditioning of the inference landscape, measured as training goes."""
 
 import dataclasses
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -12,26 +11,28 @@ from .. import theory
 from ..inference import AbstractSolver, Energy, infer
 from ..io import checks
 from ..network import Activities, Network, forward
-from ..theory import CONDITION_METHODS
+
+Metrics = dict[str, float | str | list[float] | None]
+NAMES = ("largest", "smallest", "condition_number", "definite")
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Conditioning:
-    """Measures the activity Hessian of one sample at each evaluation of `mupc.fit`: desideratum 4 of the paper is that
-    its condition number κ = λ_max / λ_min stays where it was.
+    """A metric for `mupc.fit` that measures the activity Hessian of one sample. Desideratum 4 of the paper is that its
+    condition number κ = λ_max / λ_min does not change during training.
 
-    A call with a network returns `{"largest", "smallest", "condition_number", "definite"}` as
-    `mupc.theory.condition_number` has them, and None for each if the network or its activities are not finite any more.
+    A call with a network returns `{"largest", "smallest", "condition_number", "definite"}` from
+    `mupc.theory.condition_number`, or None for each if the network or its activities are no longer finite.
 
     **Arguments:**
 
     - `x`, `y`: the sample, (D,), and its target (C,) or its label.
-    - `energy`: `mupc.Energy(...)`, that of the training.
-    - `solver`: infer the activities with it; by default they are those of the forward pass. The Hessian of a linear
-      network with the squared error is the same everywhere.
+    - `energy`: `mupc.Energy(...)`, as in training.
+    - `solver`: infer the activities with it. The default are those of the forward pass. The Hessian of a linear network
+      with the squared error is the same everywhere.
     - `method`: `"iterative"` or `"dense"`, as for `mupc.theory.condition_number`.
-    - `spectrum`: also return every eigenvalue, a list under `"eigenvalues"`. It takes the place of `method`, is dense,
-      and has its limit of unknowns.
+    - `spectrum`: also return every eigenvalue, as a list under `"eigenvalues"`. This replaces `method`: it is dense,
+      and limited to 16,384 unknowns.
 
     **Example:**
 
@@ -56,26 +57,28 @@ class Conditioning:
     spectrum: bool = False
 
     def __post_init__(self) -> None:
-        checks.lookup("method", self.method, CONDITION_METHODS)
+        checks.lookup("method", self.method, theory.CONDITION_METHODS)
         checks.shape("x", self.x, ("in_size",), "Pass one sample: an activity Hessian belongs to one.")
         if np.ndim(self.y):
             checks.shape("y", self.y, ("out_size",), "Pass the target of one sample, or its label.")
 
-    def __call__(self, network: Network) -> dict[str, Any]:
+    def __call__(self, network: Network) -> Metrics:
         x = np.asarray(self.x)[None]
         y = np.asarray(self.y, float if np.ndim(self.y) else None)[None]  # a vector is a target, whatever its format
         activities = self._activities(network, x, y)
-        names = ("largest", "smallest", "condition_number", "definite")
         if not all(bool(jnp.all(jnp.isfinite(leaf))) for leaf in jax.tree.leaves((network, activities))):
-            return dict.fromkeys((*names, "eigenvalues") if self.spectrum else names)
+            return dict.fromkeys((*NAMES, "eigenvalues") if self.spectrum else NAMES)
         if not self.spectrum:
-            found = theory.condition_number(network, x, y, activities, energy=self.energy, method=self.method)
-            return {name: getattr(found, name) for name in names}
-        values = theory.spectrum(network, x, y, activities, energy=self.energy, method="exact").values
-        found = theory.Condition(float(values[-1]), float(values[0]), len(values))
-        return {name: getattr(found, name) for name in names} | {"eigenvalues": values.tolist()}
+            return _ends(theory.condition_number(network, x, y, activities, energy=self.energy, method=self.method))
+        found = theory.spectrum(network, x, y, activities, energy=self.energy, method="exact")
+        ends = theory.Condition(found.largest, found.smallest, found.size)
+        return {**_ends(ends), "eigenvalues": found.values.tolist()}
 
     def _activities(self, network: Network, x: np.ndarray, y: np.ndarray) -> Activities:
         if self.solver is None:
             return forward(network, x)[0]
         return infer(network, x, y, self.solver, energy=self.energy).activities
+
+
+def _ends(found: theory.Condition) -> Metrics:
+    return dict(zip(NAMES, (found.largest, found.smallest, found.kappa, found.definite), strict=True))

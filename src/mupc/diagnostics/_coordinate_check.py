@@ -1,8 +1,9 @@
-"""The coordinate check: how the sizes of everything that moves in a training step go with width and depth."""
+"""The coordinate check: how the sizes of everything that moves in a training step scale with width and depth."""
 
+import dataclasses
 import functools
 import itertools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -10,27 +11,28 @@ import jax
 import jax.numpy as jnp
 import jax.random as jr
 import numpy as np
-from jaxtyping import Array
+from jaxtyping import Array, ArrayLike
 
 from ..data import Dataset
 from ..inference import AbstractSolver, Energy, GradientDescent, as_energy, as_targets, traced
 from ..io import checks
 from ..learning import check_optimiser
-from ..network import Activation, Elementwise, Network, Real, as_inputs, check_network, resolve_precision
-from ._exponents import CoordinateCheck, Size, Slope, grouped, judge
+from ..network import Network, Real, as_inputs, check_network, resolve_precision
+from ._exponents import CoordinateCheck, CoordinateSize, Slope, group_sizes, judge_slopes
 from ._sizes import quick_jit, trajectories
 
 BATCH = 64
-"""Samples of a data set that are trained on, the same in every step: sizes then change for no other reason."""
+"""Samples of a data set to train on, the same in every step, so that sizes change for no other reason."""
 ACTIVITY_LR, WEIGHT_LR = 0.4, 0.01
-WIDTHS, DEPTHS, WIDTH, HIDDEN_LAYERS = (64, 128, 256, 512), (8, 16, 32), 128, 8
 SHALLOWEST = 4
 """An input layer and three thirds of one layer each."""
 
-Multipliers = tuple[float, ...] | Callable[[int, int], tuple[float, ...]] | None
+Multipliers = tuple[float, ...] | Callable[[int, int], tuple[float, ...]]
+SolverChoice = AbstractSolver | Callable[[int], AbstractSolver]
+Batch = tuple[ArrayLike, ArrayLike]
 
 
-class Shape(NamedTuple):
+class NetworkShape(NamedTuple):
     """The size of a network, and the axes of the check that it is part of."""
 
     width: int
@@ -38,47 +40,92 @@ class Shape(NamedTuple):
     axes: tuple[str, ...]
 
 
-class Measured(NamedTuple):
-    """The sizes of the networks of one shape, one for each seed."""
+class ShapeSizes(NamedTuple):
+    """The sizes of the networks of one shape, one network for each seed."""
 
-    shape: Shape
-    sizes: tuple[Size, ...]
+    shape: NetworkShape
+    sizes: tuple[CoordinateSize, ...]
 
 
-def coordinate_check(
-    data: Any,
-    *,
-    widths: Sequence[int] = WIDTHS,
-    depths: Sequence[int] = DEPTHS,
-    width: int = WIDTH,
-    hidden_layers: int = HIDDEN_LAYERS,
-    activation: str | Activation | Elementwise = "relu",
-    parameterisation: str = "mupc",
-    skip: int = 1,
-    solver: Any = None,
-    steps: int = 3,
-    seeds: int = 3,
-    weight_lr: Real = WEIGHT_LR,
-    energy: Energy | None = None,
-    multipliers: Multipliers = None,
-    **options: Any,
-) -> CoordinateCheck:
-    """Checks that networks of any width and depth start alike and learn alike: the coordinate check of μP, for
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class CoordinateSettings:
+    """The settings of `mupc.coordinate_check`, which describes them; `network` holds the options of `mupc.Network`."""
+
+    widths: Sequence[int] = (64, 128, 256, 512)
+    depths: Sequence[int] = (8, 16, 32)
+    width: int = 128
+    hidden_layers: int = 8
+    steps: int = 3
+    seeds: int = 3
+    weight_lr: Real = WEIGHT_LR
+    solver: SolverChoice | None = None
+    energy: Energy | None = None
+    multipliers: Multipliers | None = None
+    network: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        checks.integer("steps", self.steps, 0)
+        checks.integer("seeds", self.seeds, 1)
+        checks.integer("width", self.width, 1)
+        checks.integer("hidden_layers", self.hidden_layers, SHALLOWEST)
+        check_optimiser("adam", self.weight_lr, "constant")
+
+    @property
+    def parameterisation(self) -> str:
+        """The parameterisation of the networks."""
+        return str(self.network.get("parameterisation", "mupc"))
+
+    def shapes(self) -> list[NetworkShape]:
+        """Return the networks to measure, each shape once; raise if they cannot be compared."""
+        axes: dict[tuple[int, int], list[str]] = {}
+        for axis, name, values, least in (
+            ("width", "widths", self.widths, 1),
+            ("depth", "depths", self.depths, SHALLOWEST),
+        ):
+            chosen = dict.fromkeys(checks.integer(f"each of the {name}", value, least) for value in values)
+            if chosen and (len(chosen) < 2 or len(chosen) * self.seeds < 3):
+                raise ValueError(
+                    f"a slope with its interval needs two {name} and three networks, got {name} "
+                    f"{', '.join(map(str, chosen))} and seeds={self.seeds}. Give more of them."
+                )
+            for value in chosen:
+                shape = (value, self.hidden_layers) if axis == "width" else (self.width, value)
+                axes.setdefault(shape, []).append(axis)
+        if not axes:
+            raise ValueError("there is nothing to compare: give two or more widths or depths.")
+        return [NetworkShape(*shape, tuple(found)) for shape, found in axes.items()]
+
+    def solver_for(self, hidden_layers: int) -> AbstractSolver:
+        """Return the solver for a network of this depth."""
+        if self.solver is None:
+            return GradientDescent(lr=ACTIVITY_LR, steps=hidden_layers)
+        chosen = self.solver(hidden_layers) if callable(self.solver) else self.solver
+        if not isinstance(chosen, AbstractSolver):
+            raise TypeError(f"solver must be a solver, or a function of the number of hidden layers, got {chosen!r}.")
+        return chosen
+
+
+OWN = {field.name for field in dataclasses.fields(CoordinateSettings)} - {"network"}
+"""Keywords of `coordinate_check` that are not options of `mupc.Network`."""
+
+
+def coordinate_check(data: Dataset | Batch, **settings: Any) -> CoordinateCheck:
+    """Check that networks of any width and depth start alike and learn alike: the coordinate check of μP, for
     predictive coding.
 
-    It trains networks of several widths, and of several depths, for a few steps of Adam on one batch, and measures the
-    mean absolute entry of their activities, residual branches (what a layer adds to its skip connection), outputs,
+    This trains networks of several widths, and of several depths, for a few steps of Adam on one batch, and measures
+    the mean absolute entry of their activities, residual branches (what a layer adds to its skip connection), outputs,
     errors, activity updates (how far inference moves), weight updates and drift (how far training has moved the
     activities and the output). Sizes s follow s ∝ N^a · H^b. The check fits the exponents, with confidence intervals,
     and compares them with what the parameterisation promises. docs/coordinate-check.md derives the promises.
 
     **Arguments:**
 
-    - `data`: a `mupc.data.Dataset`, of which the first 64 training samples are taken, or one batch `(x, y)`.
+    - `data`: a `mupc.data.Dataset`, of which the first 64 training samples are used, or one batch `(x, y)`.
     - `widths`, all with `hidden_layers` hidden layers; `depths`, all with `width` units. `()` leaves an axis out.
-    - `activation`, `parameterisation`, `skip` and further `options` of `mupc.Network`.
-    - `multipliers`: three numbers, or a function `(width, hidden_layers) -> (input, hidden, readout)`, to check in
-      place of the parameterisation's own.
+    - `activation`, `parameterisation`, `skip` and other options of `mupc.Network`.
+    - `multipliers`: three numbers, or a function `(width, hidden_layers) -> (input, hidden, readout)`, to check instead
+      of the parameterisation's own.
     - `solver`: as for `mupc.infer`, or a function `hidden_layers -> solver`. By default gradient descent with as many
       steps as hidden layers.
     - `steps` of training (0 for none), `seeds`, `weight_lr` and `energy`.
@@ -95,21 +142,20 @@ def coordinate_check(
     check.verdicts      # {'at init': {'width': 'pass'}, 'first step': {'width': 'pass'}}
     ```
     """
-    named = {"activation": activation, "parameterisation": parameterisation, "skip": skip, **options}
-    shapes = plan(widths, depths, width, hidden_layers, steps, seeds)
-    found = measure(data, shapes, named, multipliers, solver, energy, steps, seeds, weight_lr)
-    return conclude(list(found), parameterisation)
+    network = {name: settings.pop(name) for name in settings.keys() - OWN}
+    chosen = CoordinateSettings(**settings, network=network)
+    return judge_shapes(list(measure_shapes(data, chosen)), chosen.parameterisation)
 
 
 def coordinate_sizes(
-    network: Any,
-    data: Any,
+    network: Network,
+    data: Dataset | Batch,
     *,
-    solver: Any = None,
+    solver: SolverChoice | None = None,
     weight_lr: Real = WEIGHT_LR,
     energy: Energy | None = None,
 ) -> dict[str, np.ndarray]:
-    """The sizes that `mupc.coordinate_check` compares, of any one network, trained or not.
+    """Return the sizes that `mupc.coordinate_check` compares, for any one network, trained or not.
 
     **Arguments:** the network, and as for `mupc.coordinate_check`.
 
@@ -128,87 +174,51 @@ def coordinate_sizes(
     ```
     """
     check_network(network)
-    stacked = jax.tree.map(lambda leaf: leaf[None], network)
-    sizes = _sizes(stacked, data, solver, energy, 0, weight_lr)
-    return {
-        quantity: values[0, 0] for quantity, values in sizes.items() if quantity != "drift"
-    }  # none without training
+    settings = CoordinateSettings(solver=solver, weight_lr=weight_lr, energy=energy, steps=0)
+    sizes = _sizes(jax.tree.map(lambda leaf: leaf[None], network), _batch(data), settings)
+    del sizes["drift"]  # zero without training
+    return {quantity: values[0, 0] for quantity, values in sizes.items()}
 
 
-def plan(
-    widths: Sequence[int], depths: Sequence[int], width: int, hidden_layers: int, steps: int, seeds: int
-) -> list[Shape]:
-    """The networks to measure, each shape once; raises for what cannot be checked."""
-    checks.integer("steps", steps, 0)
-    checks.integer("seeds", seeds, 1)
-    checks.integer("width", width, 1)
-    checks.integer("hidden_layers", hidden_layers, SHALLOWEST)
-    axes: dict[tuple[int, int], list[str]] = {}
-    for axis, name, values, least in (("width", "widths", widths, 1), ("depth", "depths", depths, SHALLOWEST)):
-        chosen = dict.fromkeys(checks.integer(f"each of the {name}", value, least) for value in values)
-        if chosen and (len(chosen) < 2 or len(chosen) * seeds < 3):
-            raise ValueError(
-                f"a slope with its interval needs two {name} and three networks, got {name} "
-                f"{', '.join(map(str, chosen))} and seeds={seeds}. Give more of them."
-            )
-        for value in chosen:
-            shape = (value, hidden_layers) if axis == "width" else (width, value)
-            axes.setdefault(shape, []).append(axis)
-    if not axes:
-        raise ValueError("there is nothing to compare: give two or more widths or depths.")
-    return [Shape(*shape, tuple(found)) for shape, found in axes.items()]
-
-
-def measure(
-    data: Any,
-    shapes: Sequence[Shape],
-    options: dict[str, Any],
-    multipliers: Multipliers,
-    solver: Any,
-    energy: Energy | None,
-    steps: int,
-    seeds: int,
-    weight_lr: Real,
-) -> Iterator[Measured]:
-    """The sizes of networks of each shape, as they are found. Mistakes are found at once."""
-    check_optimiser("adam", weight_lr, "constant")
+def measure_shapes(data: Dataset | Batch, settings: CoordinateSettings) -> Iterator[ShapeSizes]:
+    """Return an iterator over the sizes of networks of each shape. Wrong arguments raise at once, before it starts."""
     x, y = _batch(data)
     classes = y.shape[1] if np.ndim(y) > 1 else int(np.max(y)) + 1
+    own, shapes, seeds = settings.multipliers, settings.shapes(), range(settings.seeds)
 
-    def make(shape: Shape, key: Array) -> Network:
-        width, depth, _ = shape
-        own = multipliers(width, depth) if callable(multipliers) else multipliers
-        return Network(x.shape[1], classes, width, depth, multipliers=own, key=key, **options)
+    def make(shape: NetworkShape, key: Array) -> Network:
+        size = shape.width, shape.hidden_layers
+        multipliers = own(*size) if callable(own) else own
+        return Network(x.shape[1], classes, *size, multipliers=multipliers, key=key, **settings.network)
 
     for shape in shapes:
         eqx.filter_eval_shape(make, shape, jr.key(0))
 
-    def each() -> Iterator[Measured]:
-        keys = jnp.stack([jr.key(seed) for seed in range(seeds)])
+    def each() -> Iterator[ShapeSizes]:
+        keys = jnp.stack([jr.key(seed) for seed in seeds])
         for shape in shapes:
             networks = quick_jit(eqx.filter_vmap(functools.partial(make, shape)))(keys)
-            found = _sizes(networks, (x, y), solver, energy, steps, weight_lr)
             rows = (
-                Size(shape.width, shape.hidden_layers, seed, step, quantity, *group)
-                for quantity, values in found.items()
-                for seed, step in itertools.product(range(seeds), range(steps + 1))
-                for group in grouped(quantity, values[seed, step], shape.hidden_layers)
+                CoordinateSize(shape.width, shape.hidden_layers, seed, step, quantity, *group)
+                for quantity, values in _sizes(networks, (x, y), settings).items()
+                for seed, step in itertools.product(seeds, range(settings.steps + 1))
+                for group in group_sizes(quantity, values[seed, step], shape.hidden_layers)
             )
-            yield Measured(shape, tuple(rows))
+            yield ShapeSizes(shape, tuple(rows))
 
     return each()
 
 
-def conclude(measured: Sequence[Measured], parameterisation: str) -> CoordinateCheck:
-    """The slopes over both axes, and their verdicts."""
+def judge_shapes(measured: Sequence[ShapeSizes], parameterisation: str) -> CoordinateCheck:
+    """Return the slopes over both axes, with their verdicts."""
     slopes: list[Slope] = []
     for axis in ("width", "depth"):
         if rows := [size for one in measured if axis in one.shape.axes for size in one.sizes]:
-            slopes += judge(rows, axis, parameterisation)
+            slopes += judge_slopes(rows, axis, parameterisation)
     return CoordinateCheck(tuple(size for one in measured for size in one.sizes), tuple(slopes))
 
 
-def _batch(data: Any) -> tuple[np.ndarray, np.ndarray]:
+def _batch(data: Dataset | Batch) -> tuple[np.ndarray, np.ndarray]:
     if isinstance(data, Dataset):
         return data.normalisation(data.train.raw[:BATCH]), data.encode(data.train.targets[:BATCH])
     if not (isinstance(data, tuple) and len(data) == 2):
@@ -219,20 +229,14 @@ def _batch(data: Any) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _sizes(
-    networks: Network, data: Any, solver: Any, energy: Energy | None, steps: int, weight_lr: Real
+    networks: Network, batch: tuple[np.ndarray, np.ndarray], settings: CoordinateSettings
 ) -> dict[str, np.ndarray]:
-    """Sizes (networks, steps + 1, layers) of stacked networks."""
+    """Return sizes (networks, steps + 1, layers) of stacked networks."""
     form = jax.tree.map(lambda leaf: leaf[0], networks)
-    if solver is None:
-        solver = GradientDescent(lr=ACTIVITY_LR, steps=form.hidden_layers)
-    chosen = solver(form.hidden_layers) if callable(solver) else solver
-    if not isinstance(chosen, AbstractSolver):
-        raise TypeError(f"solver must be a solver, or a function of the number of hidden layers, got {chosen!r}.")
-    x, y = _batch(data)
+    solver, energy = traced(settings.solver_for(form.hidden_layers)), as_energy(settings.energy)
     policy = resolve_precision(None, networks)
-    inputs = as_inputs(form, x)
-    options = as_energy(energy)
-    inputs, targets = policy.cast((inputs, as_targets(form, y, len(inputs), options)))
-    rate = jnp.asarray(weight_lr, policy.dtype)  # traced: another rate does not compile anew
-    sizes = trajectories(networks, inputs, targets, traced(chosen), options, policy, rate, steps)
+    inputs = as_inputs(form, batch[0])
+    inputs, targets = policy.cast((inputs, as_targets(form, batch[1], len(inputs), energy)))
+    rate = jnp.asarray(settings.weight_lr, policy.dtype)  # traced: another rate needs no new program
+    sizes = trajectories(networks, inputs, targets, solver, energy, policy, rate, settings.steps)
     return {quantity: np.asarray(values, np.float64) for quantity, values in sizes.items()}

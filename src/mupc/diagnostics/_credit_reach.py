@@ -12,18 +12,18 @@ from ..inference import Energy, Solution, as_energy, as_targets, half_square
 from ..io import checks
 from ..learning import backprop_gradients, weight_gradients
 from ..network import Network, Rows
-from ._learning import learning, threshold
+from ._learning import layers_that_learn, learning_threshold
 
 ENOUGH_LAYERS, SAME_DIRECTION, AT_REST = 0.5, 0.99, 1e-2
-"""What the regimes are told apart by; see `Evidence`."""
+"""The borders between regimes; see `Evidence`."""
 
 
 class Evidence(NamedTuple):
-    """The numbers behind a regime, in the order in which they are looked at.
+    """The numbers behind a regime, in the order in which they decide.
 
     - `learning_fraction`: of the layers. Below 0.5: `shallow`.
     - `smallest_cosine`: to backpropagation, among the layers that learn. Above 0.99: `backprop-like`.
-    - `relative_gradient`: the activity gradient's norm over the norm of the hidden errors that are left. At most 0.01:
+    - `relative_gradient`: the norm of the activity gradient over that of the remaining hidden errors. At most 0.01:
       `equilibrium`, otherwise `unconverged`.
     """
 
@@ -42,16 +42,16 @@ class Evidence(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class CreditReach:
-    """What `credit_reach` found, layers 1 … L from the input to the readout. Weight penalties are left out throughout:
+    """The result of `mupc.credit_reach`, for layers 1 … L from the input to the readout. Weight penalties are left out:
     they move weights, but carry no credit.
 
     - `gradient_norms`, `backprop_norms`: the norm of each layer's weight gradient, and of backpropagation's.
-    - `entry_sizes`, `backprop_sizes`: their root mean square entries, which are what an optimiser compares with its ε.
+    - `entry_sizes`, `backprop_sizes`: their root mean square entries, which an optimiser compares with its ε.
     - `backprop_cosines`: the cosine between the two (NaN where one is zero, and in the unsupervised case).
     - `energy_shares`: each layer's share of the energy, so that they sum to one.
-    - `threshold`: the smallest entry size that learns with the optimiser. `learning_layers`: how many layers do.
-    - `reach`: how many layers learn without a gap, counted down from the readout.
-    - `regime`: `shallow`, `backprop-like`, `equilibrium` or `unconverged`; `evidence` has the numbers behind it.
+    - `threshold`: the smallest entry size that learns with the optimiser. `learning_layers`: the number of layers that
+      do. `reach`: the same without a gap, counted down from the readout.
+    - `regime`: `shallow`, `backprop-like`, `equilibrium` or `unconverged`; `evidence` holds the numbers behind it.
     """
 
     gradient_norms: np.ndarray
@@ -99,11 +99,11 @@ def credit_reach(
     optimiser: str = "adam",
     epsilon: int | float | None = None,
 ) -> CreditReach:
-    """How far down the weight gradients of a solution reach.
+    """Measure how far down the weight gradients of a solution reach.
 
     **Arguments:** the network, a `mupc.Solution`, the batch it was inferred for (x may be None in the unsupervised
-    case), its `energy`, and the name of the `optimiser` that will use the gradients. `epsilon` takes the place of that
-    optimiser's own, 1e-8 for Adam.
+    case), its `energy`, and the name of the `optimiser` that will use the gradients. `epsilon` replaces the
+    optimiser's own, which is 1e-8 for Adam.
 
     **Example:**
 
@@ -130,7 +130,7 @@ def credit_reach(
     sizes = norms / roots
     dots = np.array([np.dot(a, b) for a, b in zip(pc, bp, strict=True)])
     cosines = _ratio(dots, norms * backprop_norms)
-    learns = learning(sizes, optimiser, epsilon)
+    learns = layers_that_learn(sizes, optimiser, epsilon)
     left = float(jnp.sqrt(jnp.sum(solution.errors**2) / solution.errors.shape[1]))
     return CreditReach(
         gradient_norms=norms,
@@ -139,7 +139,7 @@ def credit_reach(
         backprop_sizes=backprop_norms / roots,
         backprop_cosines=cosines,
         energy_shares=_energy_shares(network, solution, y, energy),
-        threshold=threshold(sizes, optimiser) if epsilon is None else epsilon,
+        threshold=learning_threshold(sizes, optimiser) if epsilon is None else epsilon,
         learning_layers=int(learns.sum()),
         reach=len(learns) if learns.all() else int(np.argmin(learns[::-1])),
         evidence=Evidence(
@@ -151,7 +151,7 @@ def credit_reach(
 
 
 def _rows(gradients: Network) -> list[np.ndarray]:
-    """Each layer's gradient as one float64 vector."""
+    """Return each layer's gradient as one float64 vector."""
 
     def flat(layer: eqx.Module, stack: int) -> list[np.ndarray]:
         leaves = [np.asarray(leaf, np.float64).reshape(stack, -1) for leaf in jax.tree.leaves(layer)]
@@ -162,7 +162,7 @@ def _rows(gradients: Network) -> list[np.ndarray]:
 
 
 def _energy_shares(network: Network, solution: Solution, y: Rows, energy: Energy) -> np.ndarray:
-    """From the errors that inference kept, which are exact where the activities' last digits are not."""
+    """Compute shares from the solution's errors, which are exact where the activities' last digits are not."""
     targets = as_targets(network, y, solution.errors.shape[1], energy)
     hidden = half_square(solution.errors) + energy.activity_decay * half_square(solution.activities)
     if solution.input is not None:
@@ -173,5 +173,5 @@ def _energy_shares(network: Network, solution: Solution, y: Rows, energy: Energy
 
 
 def _ratio(above: np.ndarray, below: np.ndarray | np.floating) -> np.ndarray:
-    """NaN where there is nothing to divide by."""
+    """Divide; NaN where the divisor is zero."""
     return np.divide(above, below, out=np.full(len(above), np.nan), where=below > 0)

@@ -1,4 +1,4 @@
-"""What sizes should do as networks get wider and deeper, and whether they do: the verdicts of the coordinate check."""
+"""How sizes should scale with width and depth, and whether they do: the verdicts of the coordinate check."""
 
 import dataclasses
 import itertools
@@ -10,16 +10,16 @@ import numpy as np
 from scipy import stats
 
 AXES = {"width": "wider", "depth": "deeper"}
-"""What is varied, and the word for more of it."""
+"""Each axis of the check, and the word for more of it."""
 GROUPS = ("input", "first", "middle", "last", "readout")
 CONFIDENCE = 0.95
 WIDEST = 0.25
-"""Exponents are multiples of ½. An interval of more than ± ¼ cannot tell one from the next."""
+"""The widest interval that passes. Exponents are multiples of ½: beyond ± ¼ one cannot be told from the next."""
 
 
 class Promise(NamedTuple):
-    """A size is promised to go like N^width · r · H^depth · ℓ^layer, within `tolerance` of each slope. ℓ is the number
-    of the layer, and r the size of the entries of a_L·W_L to the power `readout`."""
+    """A promise that a size scales like N^width · r · H^depth · ℓ^layer, within `tolerance` of each slope. ℓ is the
+    number of the layer, and r the size of the entries of a_L·W_L to the power `readout`."""
 
     width: float = 0.0
     readout: float = 0.0
@@ -29,8 +29,8 @@ class Promise(NamedTuple):
 
 
 READOUT = {"mupc": -1.0, "sp": -0.5, "ntp": -0.5, "orthogonal": -0.5}
-"""How the entries of a_L·W_L go with the width, for each parameterisation. All error that reaches a hidden layer has
-passed through them, and the output at initialisation is a sum of N such entries with random signs."""
+"""How the entries of a_L·W_L scale with the width, for each parameterisation. All error that reaches a hidden layer
+passes through them, and the output at initialisation is a sum of N such entries with random signs."""
 
 FORWARD = {
     "activities": Promise(tolerance=0.1),
@@ -44,16 +44,14 @@ LEARNING = {
 }
 TRAINED = {
     **{quantity: promise for quantity, promise in (FORWARD | LEARNING).items() if quantity != "output"},
-    "drift": Promise(tolerance=0.15),  # of the output too, which itself is in part what it was at the start
+    "drift": Promise(tolerance=0.15),  # of the output too, part of which is still its initial value
 }
-QUANTITIES = (*FORWARD, "output error", *LEARNING, "drift")
-"""All that is measured. The output error has no promise of its own: it is the target less the output."""
 UP_TO_THE_READOUT = ("output", "output error", "weight updates", "drift")
-"""What the readout has; the other quantities end with the last hidden layer."""
+"""Quantities of the readout; the others end with the last hidden layer."""
 
 
 class Meaning(NamedTuple):
-    """What it means when a quantity grows faster than promised, or slower."""
+    """Explanations of a quantity that grows faster than promised, and of one that grows slower."""
 
     above: str
     below: str
@@ -66,8 +64,7 @@ MEANINGS = {
         "or there are no skip connections",
     ),
     "branches": Meaning(
-        "what layers add to the skip connections is too much in {more} networks; check the hidden multiplier (μPC: "
-        "1/√(N·L))",
+        "layers add too much to the skip connections in {more} networks; check the hidden multiplier (μPC: 1/√(N·L))",
         "layers turn into identities as networks get {more}; check the hidden multiplier (μPC: 1/√(N·L))",
     ),
     "output": Meaning(
@@ -104,7 +101,7 @@ UNCERTAIN = "the interval is too wide to tell: take more seeds, or more sizes"
 DEGENERATE = "some sizes are zero or not finite: the signal is lost or overflows, or training diverges"
 
 
-class Size(NamedTuple):
+class CoordinateSize(NamedTuple):
     """The mean absolute entry of a quantity in a group of layers, whose mean number is `layer`, of one network before
     training step `step`."""
 
@@ -120,8 +117,8 @@ class Size(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class Slope:
-    """How a size goes with width or depth (`axis`) on doubly logarithmic paper: the slope, the half-width of its 95 %
-    confidence interval, what it should be and how far off it may be, `pass` or `fail`, and what a failure means."""
+    """How a size scales with width or depth (`axis`) on log–log axes: the slope, the half-width of its 95 % confidence
+    interval, the expected slope and its tolerance, `pass` or `fail`, and the meaning of a failure."""
 
     axis: str
     stage: str
@@ -137,12 +134,12 @@ class Slope:
 
     @property
     def off(self) -> float:
-        """How far from what it should be, in tolerances."""
+        """The distance from the expected slope, in tolerances."""
         return abs(self.slope - self.expected) / self.tolerance if math.isfinite(self.slope) else math.inf
 
     @property
     def place(self) -> str:
-        """Which layers; after training, also which step."""
+        """The group of layers; after training, also the step."""
         return f"{self.group}, step {self.step}" if self.step else self.group
 
     def __str__(self) -> str:
@@ -155,16 +152,16 @@ class Slope:
 
 @dataclasses.dataclass(frozen=True)
 class CoordinateCheck:
-    """What `mupc.coordinate_check` found.
+    """The result of `mupc.coordinate_check`.
 
     - `sizes`: a row for each network, step, quantity and group of layers.
     - `slopes`: a row for each axis, stage, quantity and group, with its verdict.
-    - `verdicts`: `{stage: {axis: "pass" | "fail"}}`, stages being `at init` (the forward pass), `first step`
-      (inference, and what the weights then learn) and `after … steps`.
-    - `failures`: what failed and what that means, a line each.
+    - `verdicts`: `{stage: {axis: "pass" | "fail"}}`. Stages are `at init` (the forward pass), `first step` (inference,
+      and what the weights then learn) and `after … steps`.
+    - `failures`: a line for each failure, with its meaning.
     """
 
-    sizes: tuple[Size, ...]
+    sizes: tuple[CoordinateSize, ...]
     slopes: tuple[Slope, ...]
 
     @property
@@ -178,12 +175,12 @@ class CoordinateCheck:
 
     @property
     def passed(self) -> bool:
-        """Whether nothing failed."""
+        """Whether no slope failed."""
         return not self.failures
 
     @property
     def worst(self) -> list[Slope]:
-        """Of each axis, stage and quantity the group of layers, and the step, that is furthest off."""
+        """For each axis, stage and quantity, the group of layers and the step that are furthest off."""
         found: dict[tuple[str, str, str], Slope] = {}
         for slope in self.slopes:
             key = slope.axis, slope.stage, slope.quantity
@@ -193,7 +190,7 @@ class CoordinateCheck:
 
     @property
     def failures(self) -> list[str]:
-        """One line for each quantity that failed, by its worst group, at the first stage where it did."""
+        """One line for each quantity that failed: its worst group, at the first stage that failed."""
         found: dict[tuple[str, str], str] = {}
         for slope in self.worst:
             if slope.verdict == "fail":
@@ -206,8 +203,8 @@ class CoordinateCheck:
         return "\n".join([*lines, *self.failures])
 
 
-def group(layer: int, hidden_layers: int) -> str:
-    """The group of layer 1 … L: the input layer, a third of the hidden ones above it, or the readout."""
+def layer_group(layer: int, hidden_layers: int) -> str:
+    """Return the group of layer 1 … L: the input layer, a third of the hidden ones above it, or the readout."""
     if layer == 1:
         return "input"
     if layer > hidden_layers:
@@ -215,28 +212,28 @@ def group(layer: int, hidden_layers: int) -> str:
     return ("first", "middle", "last")[3 * (layer - 2) // (hidden_layers - 1)]
 
 
-def numbered(quantity: str, sizes: np.ndarray, hidden_layers: int) -> np.ndarray:
-    """The numbers of the layers that sizes belong to; they end with the last that has such a quantity."""
+def layer_numbers(quantity: str, sizes: np.ndarray, hidden_layers: int) -> np.ndarray:
+    """Return the layer numbers of sizes, which end with the last layer that has this quantity."""
     last = hidden_layers + (quantity in UP_TO_THE_READOUT)
     return np.arange(last - len(sizes) + 1, last + 1)
 
 
-def grouped(quantity: str, sizes: np.ndarray, hidden_layers: int) -> Iterator[tuple[str, float, float]]:
-    """Each group of layers with its mean layer and mean size, from the sizes of layers."""
-    layers = numbered(quantity, sizes, hidden_layers)
-    names = np.array([group(int(layer), hidden_layers) for layer in layers])
+def group_sizes(quantity: str, sizes: np.ndarray, hidden_layers: int) -> Iterator[tuple[str, float, float]]:
+    """Yield each group of layers with its mean layer number and its mean size."""
+    layers = layer_numbers(quantity, sizes, hidden_layers)
+    names = np.array([layer_group(int(layer), hidden_layers) for layer in layers])
     for name in GROUPS:
         if (inside := names == name).any():
             yield name, float(layers[inside].mean()), float(sizes[inside].mean())
 
 
-def judge(sizes: Sequence[Size], axis: str, parameterisation: str) -> Iterator[Slope]:
-    """The slopes of sizes that were measured over one axis."""
+def judge_slopes(sizes: Sequence[CoordinateSize], axis: str, parameterisation: str) -> Iterator[Slope]:
+    """Fit and judge the slopes of sizes that were measured over one axis."""
     last = max(size.step for size in sizes)
     stages = [("at init", range(1), FORWARD), ("first step", range(1), LEARNING)]
     if last:
         stages.append((f"after {last} step{'s' * (last > 1)}", range(1, last + 1), TRAINED))
-    series: dict[tuple[int, str, str], list[Size]] = {}
+    series: dict[tuple[int, str, str], list[CoordinateSize]] = {}
     for size in sizes:
         series.setdefault((size.step, size.quantity, size.group), []).append(size)
     networks = {(size.width, size.hidden_layers) for size in sizes}
@@ -246,32 +243,22 @@ def judge(sizes: Sequence[Size], axis: str, parameterisation: str) -> Iterator[S
             yield _judge(rows, axis, stage, promises[key[1]], READOUT[parameterisation])
 
 
-def _judge(rows: Sequence[Size], axis: str, stage: str, promise: Promise, readout: float) -> Slope:
+def _judge(rows: Sequence[CoordinateSize], axis: str, stage: str, promise: Promise, readout: float) -> Slope:
     scale = np.log([row.width if axis == "width" else row.hidden_layers for row in rows])
     exponents = promise.width + promise.readout * readout, promise.depth, promise.layer
     promised = [np.dot(exponents, np.log([row.width, row.hidden_layers, row.layer])) for row in rows]
-    expected = round(line(scale, np.array(promised))[0], 9) + 0.0  # without the sign of a rounded zero
+    expected = round(fit_line(scale, np.array(promised))[0], 9) + 0.0  # without the sign of a rounded zero
     with np.errstate(divide="ignore", invalid="ignore"):
-        slope, interval = line(scale, np.log([row.size for row in rows]))
+        slope, interval = fit_line(scale, np.log([row.size for row in rows]))
     good = abs(slope - expected) <= promise.tolerance and interval <= WIDEST
-    return Slope(
-        axis=axis,
-        stage=stage,
-        step=rows[0].step,
-        quantity=rows[0].quantity,
-        group=rows[0].group,
-        slope=slope,
-        interval=interval,
-        expected=expected,
-        tolerance=promise.tolerance,
-        verdict="pass" if good else "fail",
-        meaning="" if good else _meaning(rows[0], axis, slope - expected, max(promise.tolerance, interval)),
-    )
+    meaning = "" if good else _meaning(rows[0], axis, slope - expected, max(promise.tolerance, interval))
+    which = axis, stage, rows[0].step, rows[0].quantity, rows[0].group
+    return Slope(*which, slope, interval, expected, promise.tolerance, "pass" if good else "fail", meaning)
 
 
-def line(x: np.ndarray, y: np.ndarray) -> tuple[float, float]:
-    """The slope of y over x by least squares, and the half-width of its confidence interval by Student's t. NaN if y is
-    not finite."""
+def fit_line(x: np.ndarray, y: np.ndarray) -> tuple[float, float]:
+    """Return the slope of y over x by least squares, and the half-width of its confidence interval by Student's t. NaN
+    if y is not finite."""
     if not np.all(np.isfinite(y)):
         return math.nan, math.nan
     spread, freedom = x - np.mean(x), len(x) - 2
@@ -282,7 +269,7 @@ def line(x: np.ndarray, y: np.ndarray) -> tuple[float, float]:
     return float(slope), float(interval)
 
 
-def _meaning(row: Size, axis: str, off: float, uncertainty: float) -> str:
+def _meaning(row: CoordinateSize, axis: str, off: float, uncertainty: float) -> str:
     if not math.isfinite(off):
         return DEGENERATE
     if abs(off) <= uncertainty:

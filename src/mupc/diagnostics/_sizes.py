@@ -1,4 +1,4 @@
-"""The sizes of everything that moves in a training step: the program that the coordinate check runs."""
+"""The compiled program of the coordinate check: the sizes of everything that moves in a training step."""
 
 import dataclasses
 import functools
@@ -14,10 +14,10 @@ from ..inference import AbstractSolver, Energy, Increments, Problem, problem, so
 from ..learning import layer_gradients, update_rule
 from ..network import AbstractLayer, Inputs, Network, Outputs, Precision, Real
 
-Sizes = dict[str, Float[Array, "..."]]
+LayerSizes = dict[str, Float[Array, "..."]]
 _jit: Any = eqx.filter_jit  # its annotations leave out the options that it passes on
 quick_jit = functools.partial(_jit, compiler_options={"xla_backend_optimization_level": 1})
-"""For programs that run for seconds at most: compiling them well would take longer than it saves."""
+"""For programs that run for seconds at most: optimising them would take longer than it saves."""
 
 
 @quick_jit
@@ -30,18 +30,18 @@ def trajectories(
     policy: Precision,
     weight_lr: Real,
     steps: int,
-) -> Sizes:
-    """The sizes of networks of one shape, stacked on a leading axis, before each of so many steps of Adam and after the
+) -> LayerSizes:
+    """Return the sizes of networks of one shape, stacked on a leading axis, before each step of Adam and after the
     last: arrays (networks, steps + 1, layers)."""
     rule = update_rule("adam", weight_lr, "constant", steps, jnp.zeros((), int))
 
     def pose(network: Network) -> Problem:
         posed = problem(network, x, y, energy, policy, activities=None, free_input=False)
-        # zeros that are written out keep solvers from cutting their loop into windows, which save work but take twice
-        # as long to compile
+        # explicit zeros keep solvers from splitting their loop into windows, which save work but take twice as long to
+        # compile
         return dataclasses.replace(posed, base_errors=jnp.zeros_like(posed.base))
 
-    def step(carry: tuple[Network, Any], _: None) -> tuple[tuple[Network, Any], tuple[Sizes, Array, Array]]:
+    def step(carry: tuple[Network, Any], _: None) -> tuple[tuple[Network, Any], tuple[LayerSizes, Array, Array]]:
         network, state = carry
         posed = pose(network)
         solver.check(network, posed)
@@ -63,7 +63,7 @@ def trajectories(
         }
         return (eqx.apply_updates(network, updates), state), (sizes, posed.base, posed.base_output[None])
 
-    def one(network: Network) -> Sizes:
+    def one(network: Network) -> LayerSizes:
         carry = (network, rule.init(eqx.filter(network, eqx.is_array)))
         sizes, z, output = jax.lax.scan(step, carry, None, length=steps + 1)[1]
         return sizes | {"drift": jnp.concatenate([_size(z - z[0]), _size(output - output[0])], axis=1)}
@@ -72,12 +72,12 @@ def trajectories(
 
 
 def _size(values: Float[Array, "*steps layers _ _"]) -> Float[Array, "*steps layers"]:
-    """The mean absolute entry: unlike a mean square it cannot underflow where the signal is 1e-25."""
+    """Return the mean absolute entry. Unlike a mean square it does not underflow where the signal is 1e-25."""
     return jnp.mean(jnp.abs(values), axis=(-2, -1))
 
 
 def _branches(z: Float[Array, "layers _ _"], skip: int) -> Float[Array, "above _ _"]:
-    """What layers add to their skip connections."""
+    """Return what layers add to their skip connections."""
     return z[skip:] - z[: len(z) - skip] if skip else z[:0]
 
 

@@ -15,7 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from ..data import Dataset, Split
-from ..diagnostics import learning
+from ..diagnostics import layers_that_learn
 from ..inference import Energy
 from ..learning import Optimiser
 from ..network import POLICIES, Network, Real
@@ -305,7 +305,9 @@ class Evaluation:
         if trace is not None:
             found["train_loss"] = float(np.mean(trace.losses[:taken]))
             found["energy"] = float(np.mean(trace.energies[:taken]))
-            found["learning_layers"] = int(np.sum(learning(np.asarray(trace.gradient_sizes), self.job.optimiser)))
+            found["learning_layers"] = int(
+                np.sum(layers_that_learn(np.asarray(trace.gradient_sizes), self.job.optimiser))
+            )
             found["layers"] = self.layers
         for name, (loss, accuracy) in measured.splits.items():
             found[f"{name}_loss"] = float(loss)
