@@ -10,8 +10,7 @@ import numpy as np
 import pytest
 
 import mupc as library
-from mupc import cli
-from mupc.cli import check_job
+from mupc import cli, diagnostics
 from mupc.cli.check import CompareFlags
 from mupc.plots import draw_coordinate_scaling, draw_layer_sizes
 
@@ -69,7 +68,7 @@ def test_a_check(check):
 
 @pytest.mark.parametrize("measured", [0, 1])
 def test_interruption(check, monkeypatch, measured):
-    real = check_job.measure
+    real = diagnostics.measure_shapes
 
     def measure(*arguments):
         for number, one in enumerate(real(*arguments)):
@@ -77,7 +76,7 @@ def test_interruption(check, monkeypatch, measured):
                 raise KeyboardInterrupt
             yield one
 
-    monkeypatch.setattr(check_job, "measure", measure)
+    monkeypatch.setattr(diagnostics, "measure_shapes", measure)
     run = check(*TINY, "--json", "--parameterisation", "sp")
     assert run.code == cli.INTERRUPTED
     assert run.folder.exists() == bool(measured)
@@ -88,13 +87,13 @@ def test_interruption(check, monkeypatch, measured):
 
 
 def test_sigterm_tells_how_far_it_came(check, monkeypatch):
-    real = check_job.measure
+    real = diagnostics.measure_shapes
 
     def measure(*arguments):
         yield next(real(*arguments))
         signal.raise_signal(signal.SIGTERM)
 
-    monkeypatch.setattr(check_job, "measure", measure)
+    monkeypatch.setattr(diagnostics, "measure_shapes", measure)
     run = check(*TINY)
     assert run.code == 143 and run.err.startswith("mupc check: interrupted; 1 of 2 sizes are in ")
 
@@ -163,11 +162,9 @@ def test_unknown_names(check, flag, value):
 
 
 def test_defaults_are_those_of_the_library():
-    from mupc.diagnostics import _coordinate_check as defaults
-
-    flags = CompareFlags()
-    found = flags.widths, flags.depths, flags.width, flags.hidden_layers
-    assert found == (defaults.WIDTHS, defaults.DEPTHS, defaults.WIDTH, defaults.HIDDEN_LAYERS)
+    flags, defaults = CompareFlags(), diagnostics.CoordinateSettings()
+    for name in ("widths", "depths", "width", "hidden_layers", "steps", "seeds"):
+        assert getattr(flags, name) == getattr(defaults, name)
 
 
 def test_help_needs_no_jax():

@@ -42,7 +42,7 @@ def cut_off() -> None:
         ("mupc.cli.train_job", "fit"),
         ("mupc.cli.sweep_job", "_work"),
         ("mupc.cli.check_job", "_folder"),
-        ("mupc.cli.check_job", "coordinate_sizes"),
+        ("mupc.diagnostics", "coordinate_sizes"),
         ("mupc.cli.hessian_job", "_measure"),
         ("mupc.training._fit_many", "_train_chunk"),
         ("mupc.cli.bench_job", "measure"),

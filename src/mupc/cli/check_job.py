@@ -10,19 +10,8 @@ from rich.console import Console
 from rich.progress import Progress
 from rich.table import Table
 
-from .. import plots
-from ..diagnostics import (
-    ACTIVITY_LR,
-    WEIGHT_LR,
-    CoordinateCheck,
-    Measured,
-    Slope,
-    conclude,
-    coordinate_sizes,
-    measure,
-    numbered,
-    plan,
-)
+from .. import diagnostics, plots
+from ..diagnostics import ACTIVITY_LR, WEIGHT_LR, CoordinateCheck, CoordinateSettings, ShapeSizes, Slope
 from ..inference import AbstractSolver, Energy
 from ..io import checks, device, versions
 from . import config
@@ -50,26 +39,26 @@ def _compare(flags: CheckFlags, console: Console) -> Summary:
     """Slopes and verdicts over networks of several sizes."""
     compare, network = flags.compare, flags.network
     checks.integer("--steps", compare.steps, 0)
-    shapes = plan(
-        compare.widths, compare.depths, compare.width, compare.hidden_layers, compare.steps, compare.seeds
-    )  # fmt: skip
     settings = _settings(flags, None)
+    comparison = CoordinateSettings(
+        widths=compare.widths,
+        depths=compare.depths,
+        width=compare.width,
+        hidden_layers=compare.hidden_layers,
+        steps=compare.steps,
+        seeds=compare.seeds,
+        weight_lr=settings.chosen_weight_lr,
+        solver=lambda depth: _solver(settings, depth),
+        energy=Energy(output_precision=settings.output_precision),
+        network=network_options(network),
+    )
+    shapes = comparison.shapes()
     with jax.enable_x64(False):  # as `mupc train`
-        found = measure(
-            load_data(settings),
-            shapes,
-            network_options(network),
-            None,
-            lambda depth: _solver(settings, depth),
-            Energy(output_precision=settings.output_precision),
-            compare.steps,
-            compare.seeds,
-            settings.chosen_weight_lr,
-        )
+        found = diagnostics.measure_shapes(load_data(settings), comparison)
         _solver(settings, compare.hidden_layers)  # mistakes in its flags, ahead of the folder
         folder = _folder(flags, dataclasses.asdict(compare) | dataclasses.asdict(network) | _used(settings))
         say(console, f"coordinate check: {_title(flags, settings)}")
-        measured: list[Measured] = []
+        measured: list[ShapeSizes] = []
         begin = time.perf_counter()
         with folder.recording(), Progress(console=console, disable=not console.is_terminal, transient=True) as bar:
             task = bar.add_task("networks", total=len(shapes))
@@ -80,7 +69,7 @@ def _compare(flags: CheckFlags, console: Console) -> Summary:
                 if not console.is_terminal:
                     say(console, f"{one.shape.hidden_layers} hidden layers of {one.shape.width}: measured")
     interrupted = len(measured) < len(shapes)
-    result = CoordinateCheck((), ()) if interrupted else conclude(measured, network.parameterisation)
+    result = CoordinateCheck((), ()) if interrupted else diagnostics.judge_shapes(measured, network.parameterisation)
     message = f"interrupted; {len(measured)} of {len(shapes)} sizes are in {folder.path / 'metrics.jsonl'}."
     summary = {
         "verdicts": result.verdicts,
@@ -117,7 +106,7 @@ def _report(flags: CheckFlags, console: Console) -> Summary:
     settings = _settings(flags, trained)
     begin = time.perf_counter()
     with jax.enable_x64(any(leaf.dtype == np.float64 for leaf in jax.tree.leaves(network))):
-        sizes = coordinate_sizes(
+        sizes = diagnostics.coordinate_sizes(
             network,
             load_data(settings),
             solver=_solver(settings, network.hidden_layers),
@@ -131,7 +120,7 @@ def _report(flags: CheckFlags, console: Console) -> Summary:
     rows = [
         {"quantity": quantity, "layer": int(layer), "size": float(size)}
         for quantity, values in sizes.items()
-        for layer, size in zip(numbered(quantity, values, network.hidden_layers), values, strict=True)
+        for layer, size in zip(diagnostics.layer_numbers(quantity, values, network.hidden_layers), values, strict=True)
     ]
     folder = _folder(flags, {"checkpoint": flags.compare.checkpoint} | _used(settings))
     summary = {

@@ -16,7 +16,6 @@ from .. import plots, theory
 from ..inference import Energy
 from ..io import checks, device, versions
 from ..network import Network, forward
-from ..theory import DENSE_LIMIT as EXACT
 from .display import say
 from .hessian import HessianFlags, HessianNetworkFlags
 from .hessian_cases import Case, find
@@ -105,21 +104,16 @@ class Method(NamedTuple):
 def _method(form: Network, flags: HessianFlags) -> Method:
     """What the flags mean for a network of this size."""
     size, wanted = _unknowns(form, flags.energy.free_input), flags.method.method
-    if wanted == "dense" and size > EXACT:
+    if wanted == "dense" and size > theory.DENSE_LIMIT:
         raise ValueError(
-            f"--method dense is for up to {EXACT:,} unknowns, and {form.hidden_layers} hidden layers of {form.width} "
-            f"units have {size:,}: use --method iterative."
+            f"--method dense is for up to {theory.DENSE_LIMIT:,} unknowns, and {form.hidden_layers} hidden layers of "
+            f"{form.width} units have {size:,}: use --method iterative."
         )
     every = size <= DRAWN or wanted == "dense"
     density = ("exact" if every else "lanczos") if flags.method.spectrum else None
     if wanted == "auto":
         return Method("dense" if size <= QUICK or density == "exact" else "iterative", density)
     return Method(wanted, density)
-
-
-def _quadratic(form: Network, energy: Energy) -> bool:
-    """Whether the Hessian is the same everywhere and needs no sample."""
-    return form.activation.name == "linear" and energy.loss == "mse"
 
 
 class Measured(NamedTuple):
@@ -136,7 +130,7 @@ def _measure(case: Case, seed: int, energy: Energy, free_input: bool, method: Me
     network = case.make(seed)
     point: Any = (None, None, None)
     with jax.enable_x64(True):
-        if not _quadratic(network, energy):
+        if not theory.is_quadratic(network, energy):
             x, y = case.sample(seed)
             point = (x, y, forward(network, x[None])[0])
         options: Any = {"energy": energy, "free_input": free_input}
@@ -155,7 +149,8 @@ NUMBERS = ("largest", "smallest", "condition_number")
 
 def _row(case: Case, method: Method, measured: list[Measured]) -> Row:
     """One line of the table: medians over the seeds. A condition number that is not defined counts as infinite."""
-    each = [{name: getattr(found.ends, name) for name in NUMBERS} for found in measured]
+    ends = [(found.ends.largest, found.ends.smallest, found.ends.kappa) for found in measured]
+    each = [dict(zip(NUMBERS, numbers, strict=True)) for numbers in ends]
     medians = {name: _median([one[name] for one in each]) for name in NUMBERS}
     kinds = [found.ends.definite for found in measured]
     return {
@@ -239,7 +234,7 @@ def _title(cases: list[Case], flags: HessianNetworkFlags, energy: Energy) -> str
     form = cases[0].form
     parts = [f"activity Hessian of {flags.checkpoint or 'initial networks'}", form.activation.name]
     parts += [form.parameterisation, f"skip {form.skip}"]
-    if not _quadratic(form, energy):
+    if not theory.is_quadratic(form, energy):
         parts.append("at the forward pass of a sample")
     if flags.seeds > 1:
         parts.append(f"medians of {flags.seeds} seeds")
