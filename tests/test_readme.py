@@ -90,16 +90,6 @@ def test_links_of_the_readme(name):
     assert (ROOT / name).exists()
 
 
-def test_import_is_lean():
-    code = (
-        "import sys, mupc; mupc.Network, mupc.infer\n"
-        "heavy = {'matplotlib', 'sklearn', 'optuna', 'pooch', 'tyro', 'rich', 'tensorboardX', 'diffrax', 'orbax'}\n"
-        "print(sorted(heavy & set(sys.modules)))"
-    )
-    ended = python(code)
-    assert ended.stdout.strip() == "[]", ended.stdout + ended.stderr
-
-
 def test_top_level_namespace():
     assert len(mupc.__all__) <= 40
     assert all(getattr(mupc, name) is not None for name in mupc.__all__)

@@ -1,8 +1,6 @@
 """`mupc bench`: its run folder, what it prints, interruptions and mistakes."""
 
 import json
-import subprocess
-import sys
 
 import pytest
 
@@ -88,12 +86,6 @@ def test_mistakes(measure, argv, help):
     assert run.code == cli.USAGE_ERROR, run.err
     assert run.err.startswith("mupc bench: ") and len(run.err.splitlines()) == 1
     assert help in run.err and run.out == "" and not run.folder.exists()
-
-
-def test_help_needs_no_jax():
-    code = "import sys; from mupc.cli import main; code = main(['bench', '--help']); sys.exit('jax' in sys.modules)"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    assert (done.returncode, done.stderr) == (0, "") and "--depths" in done.stdout and "error-space" in done.stdout
 
 
 def test_figure(tmp_path):

@@ -2,8 +2,6 @@
 
 import json
 import signal
-import subprocess
-import sys
 
 import jax
 import numpy as np
@@ -165,17 +163,6 @@ def test_defaults_are_those_of_the_library():
     flags, defaults = CompareFlags(), diagnostics.CoordinateSettings()
     for name in ("widths", "depths", "width", "hidden_layers", "steps", "seeds"):
         assert getattr(flags, name) == getattr(defaults, name)
-
-
-def test_help_needs_no_jax():
-    code = """
-import sys
-from mupc.cli import main
-main(["check", "--help"])
-sys.exit(str({"jax", "matplotlib", "equinox"} & set(sys.modules)) if "jax" in sys.modules else 0)
-"""
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    assert (done.returncode, done.stderr) == (0, "") and "--widths" in done.stdout
 
 
 def test_figures_of_what_cannot_be_drawn(tmp_path):

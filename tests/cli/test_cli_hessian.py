@@ -3,8 +3,6 @@
 import io
 import json
 import signal
-import subprocess
-import sys
 
 import jax
 import jax.random as jr
@@ -344,9 +342,3 @@ def test_quiet_and_numbered_folders(mupc, tmp_path, monkeypatch):
         run = mupc("hessian", "--width", "4", "--hidden-layers", "2", "--quiet", "--no-spectrum")
         assert (run.code, run.out, run.err) == (0, "", "")
     assert {path.name for path in (tmp_path / "runs").iterdir()} == {"hessian-1", "hessian-2"}
-
-
-def test_help_needs_no_jax():
-    code = "import sys; from mupc.cli import main; code = main(['hessian', '--help']); sys.exit('jax' in sys.modules)"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    assert (done.returncode, done.stderr) == (0, "") and "--hidden-layers" in done.stdout

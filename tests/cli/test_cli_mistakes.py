@@ -143,21 +143,6 @@ def test_unexpected_errors_offer_debug(mupc, monkeypatch):
         mupc("train", "--debug")
 
 
-@pytest.mark.parametrize("argv", [["--help"], ["--version"], ["train", "--help"], ["data", "list"]])
-def test_starts_at_once(argv):
-    """Help and lists need neither JAX nor a plotting library."""
-    code = """
-import sys
-from mupc.cli import main
-code = main(sys.argv[1:])
-heavy = {"jax", "matplotlib", "optax", "equinox"} & set(sys.modules)
-sys.exit(str(heavy) if heavy else code)
-"""
-    done = subprocess.run([sys.executable, "-c", code, *argv], capture_output=True, text=True, check=False)
-    assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout
-
-
 def test_the_console_script_and_the_module_are_the_same():
     done = subprocess.run([sys.executable, "-m", "mupc.cli", "trian"], capture_output=True, text=True, check=False)
     assert done.returncode == cli.USAGE_ERROR and "mupc train" in done.stderr

@@ -2,8 +2,6 @@
 
 import dataclasses
 import json
-import subprocess
-import sys
 
 import numpy as np
 import pytest
@@ -265,13 +263,6 @@ def test_mistakes_of_workers(mupc, tmp_path):
 def test_names_agree_with_the_library():
     assert set(sweep_job.GROUP) == {None, *SAMPLERS}
     assert set(sweep_job.NUMBERS) < {field.name for field in dataclasses.fields(TrainConfig)}
-
-
-def test_help_needs_no_jax():
-    heavy = "bool({'jax', 'optuna', 'matplotlib'} & set(sys.modules))"
-    code = f"import sys; from mupc.cli import main; main(sys.argv[1:]); sys.exit({heavy})"
-    done = subprocess.run([sys.executable, "-c", code, "sweep", "--help"], capture_output=True, text=True, check=False)
-    assert (done.returncode, done.stderr) == (0, "") and "log:LOW:HIGH:N" in done.stdout
 
 
 def test_means_and_figures(tmp_path):

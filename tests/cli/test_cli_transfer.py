@@ -3,8 +3,6 @@
 import json
 import math
 import signal
-import subprocess
-import sys
 
 import jax
 import jax.random as jr
@@ -219,14 +217,3 @@ def test_mistakes(transfer, argv, help):
 def test_defaults_are_those_of_the_library():
     assert (flags.WEIGHT_LRS, flags.ACTIVITY_LRS) == (module.WEIGHT_LRS, module.ACTIVITY_LRS)
     assert flags.DataFlags().validation == module.VALIDATION
-
-
-def test_help_without_jax():
-    code = (
-        "import sys; from mupc.cli import main; code = main(['transfer', '--help']); "
-        "sys.exit(code or 'jax' in sys.modules)"
-    )
-    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    assert ended.returncode == 0, ended.stderr
-    for word in ("--large-width", "--etas", "--activity-lrs", "--verify"):
-        assert word in ended.stdout

@@ -1,8 +1,5 @@
 from __future__ import annotations
 
-import subprocess
-import sys
-
 import numpy as np
 import pytest
 from data_helpers import raises_line
@@ -18,14 +15,6 @@ def make(n: int = 10, classes: int | None = 3) -> Dataset:
     targets = np.arange(n, dtype=np.int32) % 3 if classes else np.arange(2.0 * n).reshape(n, 2)
     split = Split(raw, targets if classes else targets.astype(np.float32))
     return Dataset("toy", split, split, None, classes, None, Normalisation(), False, "here")
-
-
-def test_importing_is_light():
-    code = (
-        "import sys, mupc.data; print([m for m in ('jax', 'sklearn', 'pooch', 'rich', 'requests') if m in sys.modules])"
-    )
-    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert run.stdout.strip() == "[]"
 
 
 def test_normalisation_is_float32_whatever_it_is_given():

@@ -1,0 +1,41 @@
+"""Imports stay light: help, lists and data sets come at once, and large libraries only when they are needed."""
+
+import subprocess
+import sys
+
+STAGES = """
+import contextlib, io, sys
+
+def light(stage, *heavy):
+    found = {name for name in heavy if name in sys.modules}
+    assert not found, f"{stage} imports {sorted(found)}"
+
+SHOWING = ("matplotlib", "rich", "tensorboardX", "sklearn", "pooch", "requests", "optuna", "diffrax", "orbax")
+COMPUTING = ("jax", "equinox", "optax")
+
+import mupc.data, mupc.bench
+light("import mupc.data, mupc.bench", *COMPUTING, *SHOWING, "tyro")
+
+from mupc import experiments
+for entry in experiments.CATALOGUE.values():
+    entry.module and entry.load()
+light("the list of figures", *COMPUTING, *SHOWING, "tyro")
+
+from mupc.cli import main
+names = "train export predict sweep check transfer hessian reproduce report bench data".split()
+for words in (["--help"], ["--version"], ["data", "list"], *([name, "--help"] for name in names)):
+    with contextlib.redirect_stdout(io.StringIO()) as out:
+        assert main(words) == 0, words
+    assert out.getvalue().strip(), words
+light("help", *COMPUTING, "matplotlib", "tensorboardX", "sklearn", "optuna", "diffrax", "orbax")
+
+import mupc.training
+mupc.Network, mupc.infer, mupc.fit
+light("the library", "matplotlib", "tensorboardX", "sklearn", "optuna", "diffrax", "orbax")
+"""
+
+
+def test_imports_are_light():
+    """In one process, from the lightest to the heaviest."""
+    ended = subprocess.run([sys.executable, "-c", STAGES], capture_output=True, text=True, check=False)
+    assert (ended.returncode, ended.stderr) == (0, "")
