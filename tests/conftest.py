@@ -1,7 +1,7 @@
 """Oracles need float64; tests of float32 behaviour cast explicitly, README snippets run in a process of their own.
 
-Arrays are small, so that compiling is what takes the time. What shortens it holds for the workers and for the processes
-that tests start, too: they inherit the environment, and share the compiled programs of this session in one folder.
+Arrays are small, so compiling takes most of the time. The settings that shorten it also hold for the workers and for
+the processes that tests start: they inherit the environment and share the compiled programs of this session.
 """
 
 import contextlib
@@ -14,7 +14,7 @@ import jaxtyping
 import pytest
 
 FASTER = "--xla_cpu_use_fusion_emitters=false --xla_cpu_parallel_codegen_split_count=1"
-"""Compiling takes half as long. XLA reads its flags when the first program is compiled."""
+"""With these, compiling takes half as long. XLA reads its flags when it compiles the first program."""
 
 WORKER = "PYTEST_XDIST_WORKER" in os.environ
 KEPT = os.environ.get("MUPC_TEST_CACHE")
@@ -34,7 +34,7 @@ for name, value in {
 jax.config.update("jax_enable_x64", True)  # not for processes that tests start
 
 MAPPINGS = 25_000
-"""Compiled programs hold memory mappings, of which Linux gives a process 65,530; beyond them the compiler aborts."""
+"""Compiled programs hold memory mappings. Linux gives a process 65,530; beyond that the compiler aborts."""
 
 
 def pytest_addoption(parser):
@@ -49,7 +49,7 @@ def pytest_collection_modifyitems(config, items):
 
 
 def pytest_runtest_teardown(item):
-    """Drops compiled programs when they have become too many for one process."""
+    """Drop compiled programs when they have become too many for one process."""
     with contextlib.suppress(OSError), open("/proc/self/maps") as file:
         if sum(1 for _ in file) > MAPPINGS:
             jax.clear_caches()

@@ -1,9 +1,9 @@
-"""Kills `mupc train`, `mupc sweep` and `mupc reproduce` at random moments, goes on with each to its end, and compares
-with a run nobody killed.
+"""Kill `mupc train`, `mupc sweep` and `mupc reproduce` at random moments, resume each to its end, and compare the
+result with that of a run that was not killed.
 
     python tests/faults.py 50 [train | sweep | reproduce]
 
-kills each of the three fifty times, or one of them, some ten minutes each. The tests do the same with fewer, see
+kills each of the three fifty times, or only the one named; that takes about ten minutes each. The tests kill fewer, see
 `tests/cli/test_cli_resume.py` and `tests/cli/test_unfinished.py`.
 """
 
@@ -21,19 +21,20 @@ from pathlib import Path
 TRAIN = [sys.executable, "-m", "mupc.cli", "train", "--quiet"]
 TINY = ["--width", "4", "--hidden-layers", "2", "--evaluate-every", "7", "--checkpoint-every", "3", "--no-tensorboard"]
 TIMES = ("seconds", "steps_per_second", "seconds_per_step")
-LIMIT = 300
+LIMIT = 1800
+"""Seconds after which a run counts as one that hangs."""
 CHECKPOINTS = 9
-"""Those that a sweep or a reproduction writes below, or somewhat fewer."""
+"""About as many as the sweep and the reproduction below write."""
 
 
 def finish(*flags):
-    """A run to its end."""
+    """Run to the end."""
     ended = subprocess.run([*TRAIN, *map(str, flags)], capture_output=True, text=True, check=False, timeout=LIMIT)
     assert ended.returncode == 0, ended.stderr
 
 
 def kill(folder, lines, delay, *flags):
-    """A run that is killed so many seconds after it has made its folder, and recorded so many evaluations."""
+    """Kill a run `delay` seconds after it has made its folder and recorded `lines` evaluations."""
     with subprocess.Popen([*TRAIN, *map(str, flags), "--out", str(folder)], stderr=subprocess.DEVNULL) as process:
         while process.poll() is None and (not folder.exists() or count(folder / "metrics.jsonl") < lines):
             time.sleep(0.002)
@@ -46,7 +47,7 @@ def count(file):
 
 
 def outcome(folder):
-    """What a run has come to, but for how long it took: the bytes of the network, and the records."""
+    """Return the result of a run without times: the bytes of the network, the records and the number of steps."""
     lines = map(json.loads, (folder / "metrics.jsonl").read_text(encoding="utf-8").splitlines())
     summary = json.loads((folder / "summary.json").read_text(encoding="utf-8"))
     network = (folder / "checkpoints" / "network.safetensors").read_bytes()
@@ -54,14 +55,14 @@ def outcome(folder):
 
 
 def timeless(value):
-    """JSON without times."""
+    """Return JSON without times."""
     if isinstance(value, dict):
         return {key: timeless(item) for key, item in value.items() if key not in TIMES}
     return [timeless(item) for item in value] if isinstance(value, list) else value
 
 
 def state(folder):
-    """Where a killed run stood, in words."""
+    """Describe where a killed run stood."""
     if not (folder / "config.json").exists():
         return "nothing there yet"
     if (folder / "summary.json").exists():
@@ -71,8 +72,8 @@ def state(folder):
 
 
 def trials(root, number, flags, seed=0, finish=finish):
-    """Kills so many runs and goes on with each. Yields where it stood when killed, and whether it came out as the
-    one that nobody killed. Moments are spread over the run by what it has recorded, and at random in between."""
+    """Kill `number` runs and resume each. Yield where it stood when killed, and whether its result is that of the run
+    that was not killed. Moments are spread over the run by what it has recorded, and at random in between."""
     finish(*flags, "--out", root / "whole")
     want = outcome(root / "whole")
     draw = random.Random(seed)
@@ -87,7 +88,7 @@ def trials(root, number, flags, seed=0, finish=finish):
 
 
 def many(command, folder):
-    """A tiny sweep or reproduction into a folder, as arguments of `mupc`. Some of its cells train side by side."""
+    """Return the arguments of `mupc` for a tiny sweep or reproduction, some cells of which train side by side."""
     if command == "sweep":
         flags = ["--width", "4", "--hidden-layers", "2", "--epochs", "1", "--evaluate-every", "10"]
         vary = ["--method", "bp", "--grid", "weight_lr=0.1,0.03,0.01", "--grid", "seed=0,1", "--group", "2"]
@@ -96,7 +97,7 @@ def many(command, folder):
 
 
 def tiny_figure():
-    """Makes fig1 tiny: two seeds of μPC, then BP, tuned side by side."""
+    """Make fig1 tiny: two seeds of μPC, then BP, tuned side by side."""
     from mupc.experiments import training
     from mupc.experiments._training import Rates, TrainingConfig, run_group
 
@@ -109,7 +110,7 @@ def tiny_figure():
 
 
 def run(argv):
-    """`mupc` with fig1 made tiny, and a checkpoint at each evaluation, however small the network is."""
+    """Run `mupc` with a tiny fig1 and a checkpoint at each evaluation, however small the network is."""
     from mupc.cli import main
     from mupc.training import _checkpoint_policy
 
@@ -119,7 +120,7 @@ def run(argv):
 
 
 def found(folder):
-    """What a sweep or a reproduction has come to, but for times and the number of attempts."""
+    """Return the results of a sweep or a reproduction without times and numbers of attempts."""
     cells = folder / "sweep.json" if (folder / "sweep.json").exists() else folder / "mupc-vs-pc-mnist-accs.json"
     content = timeless(json.loads(cells.read_text(encoding="utf-8")))
     assert content["complete"], content
@@ -129,7 +130,7 @@ def found(folder):
 
 
 def unfinished(folder):
-    """The checkpoints of half-trained cells."""
+    """Return the checkpoints of half-trained cells."""
     with contextlib.suppress(FileNotFoundError):  # a checkpoint was taken away meanwhile
         return [path for path in folder.glob("**/unfinished/**/step-*") if path.is_dir()]
     return []
@@ -141,7 +142,7 @@ def begin(argv, **options):
 
 
 def trials_of_many(root, number, command, seed=0, kills=2, end=None, want=None):
-    """As `trials`, for a sweep or a reproduction, each killed so many times. Moments are spread by the checkpoints
+    """As `trials`, for a sweep or a reproduction that is killed `kills` times. Moments are spread by the checkpoints
     written, and at random in between."""
 
     def finish(folder):
@@ -150,7 +151,7 @@ def trials_of_many(root, number, command, seed=0, kills=2, end=None, want=None):
             assert process.returncode == 0
 
     def kill(folder, checkpoints, delay):
-        """Kills a run so many seconds after it has written so many checkpoints."""
+        """Kill a run `delay` seconds after it has written `checkpoints` checkpoints."""
         seen = set()
         with begin(many(command, folder), stderr=subprocess.DEVNULL) as process:
             while process.poll() is None and len(seen) < checkpoints:

@@ -1,4 +1,4 @@
-"""Trains for long in one process, and looks whether memory and file handles stay as they are.
+"""Train for a long time in one process, and check that memory and file handles do not grow.
 
     python tests/soak.py 20000 200
 
@@ -28,7 +28,7 @@ STEPS_PER_EPOCH = 22  # of the digits, in batches of 64
 
 
 class Sample(NamedTuple):
-    """What the process has after so many steps or calls; memory in bytes."""
+    """What the process holds after `at` steps or calls; memory in bytes."""
 
     at: int
     memory: int
@@ -42,7 +42,7 @@ def sample(at):
 
 
 class Watch:
-    """In the place of what listens to signals: is asked every 20 steps whether to stop, and takes a sample."""
+    """Stand in for the signal handler: asked every 20 steps whether to stop, take a sample."""
 
     def __init__(self):
         self.samples = []
@@ -56,7 +56,7 @@ class Watch:
 
 
 def train_long(folder, steps):
-    """One run of so many steps."""
+    """Train one run of `steps` steps."""
     watch = Watch()
     config = TrainFlags(width=16, hidden_layers=3, epochs=steps / STEPS_PER_EPOCH, evaluate_every=40)
     session = Session("soak", json=False, quiet=True, interruption=watch)
@@ -66,7 +66,7 @@ def train_long(folder, steps):
 
 
 def fit_often(folder, calls):
-    """As many short runs, each with another seed and rate and with checkpoints of its own."""
+    """Train `calls` short runs, each with another seed and rate and checkpoints of its own."""
     digits = mupc.data.load("digits")
     samples = []
     for call in range(calls):
@@ -78,7 +78,7 @@ def fit_often(folder, calls):
 
 
 def growth(samples):
-    """By how much memory (as a fraction) and handles rise after the warm-up, from the least that there was before."""
+    """Return by how much memory (as a fraction) and handles rise after the warm-up, above the least seen before."""
     rest = samples[int(WARM_UP * len(samples)) :]
     memory, handles = ([getattr(taken, name) for taken in rest] for name in ("memory", "handles"))
     least = itertools.accumulate(memory, min)  # the system may take pages back, which would hide what comes after
@@ -86,7 +86,7 @@ def growth(samples):
 
 
 def judge(title, samples):
-    """Prints a table of a few samples and the verdict; returns whether all is flat."""
+    """Print a table of a few samples and the verdict; return whether nothing grows."""
     print(f"\n{title:>10} {'memory/MB':>10} {'handles':>8} {'threads':>8}")
     for index in sorted({round(place * (len(samples) - 1) / SHOWN) for place in range(SHOWN + 1)}):
         taken = samples[index]

@@ -10,7 +10,7 @@ total = 0
 
 @pytest.fixture(scope="module")
 def fuzzer(tmp_path_factory):
-    """One process for the inputs of a file of tests."""
+    """One process for all inputs of a test module."""
     global total
     if not sys.platform.startswith("linux"):
         pytest.skip("memory is measured as Linux tells it")

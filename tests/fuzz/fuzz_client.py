@@ -1,4 +1,4 @@
-"""The parent of `fuzz_worker.py`: sends inputs, ends what hangs, and checks what every input must end with."""
+"""The parent of `fuzz_worker.py`: send inputs, end what hangs, and check how every input ended."""
 
 import json
 import os
@@ -18,7 +18,7 @@ WORKER = Path(__file__).with_name("fuzz_worker.py")
 
 
 def fuzz(quick, full):
-    """So many inputs: the same few in the test suite, many new ones in `make fuzz`."""
+    """Settings for `quick` inputs, always the same, in the test suite, or `full` new ones in `make fuzz`."""
     return settings(
         max_examples=full if FULL else quick,
         derandomize=not FULL,
@@ -29,7 +29,7 @@ def fuzz(quick, full):
 
 
 class Fuzzer:
-    """Runs inputs in a process of its own, whose home, cache and working folder are scratch folders."""
+    """Run inputs in another process, whose home, cache and working folder are scratch folders."""
 
     def __init__(self, scratch):
         self.scratch, self.count, self.process, self.patience = scratch, 0, None, PATIENCE
@@ -44,7 +44,7 @@ class Fuzzer:
             "TMPDIR": str(self.scratch / "tmp"),
             "PYTHONDONTWRITEBYTECODE": "1",
             "PYTHONUNBUFFERED": "1",
-            "HTTP_PROXY": "http://127.0.0.1:9",  # where nobody listens: nothing is downloaded
+            "HTTP_PROXY": "http://127.0.0.1:9",  # nothing listens there: nothing is downloaded
             "HTTPS_PROXY": "http://127.0.0.1:9",
         }
         self.process = subprocess.Popen(
@@ -82,7 +82,7 @@ class Fuzzer:
             shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink()
 
     def folder(self, name, like=None):
-        """A folder, or the copy of one, in a working folder with nothing else."""
+        """Return a new folder, or a copy of `like`, in an otherwise empty working folder."""
         self.empty()  # an input may have been given up before it was run
         if like is not None:
             return shutil.copytree(like, self.work / name)
@@ -90,7 +90,7 @@ class Fuzzer:
         return self.work / name
 
     def check(self, *request):
-        """Runs an input and checks how it ended; returns its exit code and its line. Empties the working folder."""
+        """Run an input and check how it ended; return its exit code and its line. Empty the working folder."""
         before = listing(self.scratch, without=("work", "cache"))
         try:
             reply = self.ask(request)
@@ -116,7 +116,7 @@ class Fuzzer:
 
 
 def listing(folder, without):
-    """Every file below a folder with its size and time."""
+    """Return every file below a folder with its size and time."""
     return {
         path: (path.stat().st_size, path.stat().st_mtime_ns)
         for part in folder.iterdir()

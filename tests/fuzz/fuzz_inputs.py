@@ -20,24 +20,24 @@ WORDS = (
 )  # fmt: skip
 SIZES = ("-1", "0", "1", "2", "3", "nan", "", "x", "1.5", "９")
 IMPOSSIBLE = (str(2**31), str(2**63), str(10**30), "-" + "9" * 30)
-"""For what decides how much memory or time is taken: nothing between a toy and the impossible."""
+"""For flags that decide how much memory or time is needed: only toys and the impossible."""
 
 CELL = {
     "width": 3, "hidden_layers": 2, "weight_lr": 0.5, "activity_lr": 0.8, "train_loss": 0.1, "validation_loss": None,
     "test_loss": 0.1, "test_accuracy": 0.5, "diverged": 0, "seconds": 1.0,
 }  # fmt: skip
-"""A line that `mupc transfer` goes on from."""
+"""A line from which `mupc transfer` resumes."""
 RESULT = {
     "slug": "toy-landscape", "title": "A title", "caption": "A caption", "preset": "paper", "complete": False,
     "cells": {"finished": 1, "known": 2}, "config": {"protocol": ["a line"]}, "device": "cpu", "seconds": 1.5,
     "claims": [{"claim": "a", "measured": "1", "expected": "1", "verdict": "holds"}], "precision": "float32",
     "versions": {"jax": "1"}, "data": [],
 }  # fmt: skip
-"""What `mupc reproduce` saves of a figure."""
+"""What `mupc reproduce` saves for a figure."""
 
 
 def value():
-    """What a user may give to a flag. Paths stay in the working folder."""
+    """Values that a user may give to a flag. Paths stay in the working folder."""
     text = st.text(max_size=8).filter(lambda t: not t.startswith(("/", "~")) and ".." not in t)
     return st.sampled_from(WORDS) | st.integers().map(str) | st.floats().map(str) | text
 
@@ -87,7 +87,7 @@ def mutated(draw, valid):
 
 
 def _other_number(draw, content):
-    """Another number in place of one that is written in digits near the front."""
+    """Replace a number that is written in digits near the front."""
     found = list(re.finditer(rb"\d+", bytes(content[:2000])))
     if found:
         match = draw(st.sampled_from(found))
@@ -111,7 +111,7 @@ def zipped(members, compression=zipfile.ZIP_STORED):
 
 @st.composite
 def npz(draw, arrays):
-    """A .npz file that is broken as a whole, or whose members are, or whose arrays are of the wrong kind."""
+    """A .npz file that is broken as a whole, has broken members, or holds arrays of the wrong kind."""
     members = {name: npy(array) for name, array in arrays.items()}
     kind = draw(st.sampled_from(("whole", "member", "member", "array", "random")))
     if kind == "random":
@@ -137,7 +137,7 @@ def _array(draw):
 
 
 def damage(draw, folder):
-    """Does some harm to the files in a folder."""
+    """Damage some of the files in a folder."""
     for _ in range(draw(st.integers(1, 3))):
         files = sorted(path for path in folder.rglob("*") if path.is_file() and path.name != ".lock")
         if not files:

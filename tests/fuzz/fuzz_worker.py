@@ -1,6 +1,6 @@
-"""A process that takes inputs, one line of JSON each, and says how each ended. Its parent is `fuzz_client.py`.
+"""A process that takes inputs, one line of JSON each, and reports how each ended. Its parent is `fuzz_client.py`.
 
-What would compute for long (training, measuring) is cut off where it would begin, after all checks.
+Long computations (training, measuring) are cut off where they would begin, after all checks.
 """
 
 import contextlib
@@ -29,7 +29,7 @@ touched: list[str] = []
 
 
 class Enough(DataError):
-    """All checks were passed. Of this kind, as `reproduce` goes on to the next cell after others."""
+    """All checks passed. A `DataError`, because `reproduce` goes on to the next cell after other errors."""
 
 
 def stop(*args: Any, **options: Any) -> Any:
@@ -37,7 +37,7 @@ def stop(*args: Any, **options: Any) -> Any:
 
 
 def cut_off() -> None:
-    """Puts a stop where commands begin to compute."""
+    """Stop commands where they begin to compute."""
     for module, name in (
         ("mupc.cli.train_job", "fit"),
         ("mupc.cli.sweep_job", "_work"),
@@ -54,7 +54,7 @@ def cut_off() -> None:
 
 
 def watch(event: str, arguments: tuple[Any, ...]) -> None:
-    """An audit hook that notes every path that is written to or changed."""
+    """Note every path that is written to or changed; an audit hook."""
     if event == "open" and isinstance(arguments[2], int) and arguments[2] & WRITES:
         note(arguments[0])
     elif event in CHANGES:
@@ -74,7 +74,7 @@ def command(argv: list[str]) -> int:
 
 
 def resume(folder: str, whole: str) -> int:
-    """Goes on with a run, without a stop; what ends well must have come to what `whole` came to."""
+    """Resume a run without the stop; if it ends well, its result must be that of `whole`."""
     import mupc
     from mupc.cli import train_job
 
@@ -88,7 +88,7 @@ def resume(folder: str, whole: str) -> int:
 
 
 def library(call: Callable[..., Any]) -> Callable[..., int]:
-    """A call of the library, with mistakes as the command line shows them."""
+    """Wrap a call of the library so that errors show as on the command line."""
 
     def run(*arguments: Any) -> int:
         from mupc.cli.runner import complain, explain
@@ -122,7 +122,7 @@ def config(path: str) -> None:
 
 
 def misbehave(how: str, path: str) -> int:
-    """What the client must notice."""
+    """Do something that the client must notice."""
     if how == "raise":
         raise RuntimeError(how)
     if how == "hang":
@@ -148,7 +148,7 @@ OPERATIONS = {
 
 
 def memory(name: str) -> int:
-    """VmRSS or VmHWM of this process, in bytes."""
+    """Return VmRSS or VmHWM of this process, in bytes."""
     for line in Path("/proc/self/status").read_text().splitlines():
         if line.startswith(name):
             return int(line.split()[1]) * 1024
@@ -159,7 +159,7 @@ def answer(line: str) -> dict[str, Any]:
     operation, *arguments = json.loads(line)
     touched.clear()
     with contextlib.suppress(OSError):
-        Path("/proc/self/clear_refs").write_text("5")  # the peak begins anew
+        Path("/proc/self/clear_refs").write_text("5")  # the peak starts from here
     before, out, err = memory("VmRSS"), io.StringIO(), io.StringIO()
     touched.clear()
     trace = ""
@@ -184,7 +184,7 @@ def lines() -> Iterator[str]:
 
 if __name__ == "__main__":
     replies = os.fdopen(os.dup(1), "w")
-    os.dup2(2, 1)  # whatever libraries print goes elsewhere
+    os.dup2(2, 1)  # what libraries print goes to standard error
     cut_off()
     size = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
     resource.setrlimit(resource.RLIMIT_AS, (size + ROOM, size + ROOM))
