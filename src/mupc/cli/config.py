@@ -77,7 +77,7 @@ def parse_with(
 
 
 def as_dict(config: TrainFlags) -> dict[str, Any]:
-    """The configuration in the order of the help."""
+    """Return the flags by name, in the order of the help."""
     values = dataclasses.asdict(config)
     return {key: values[key] for group in _GROUPS.values() for key in _pick(values, group)}
 
@@ -110,7 +110,7 @@ def read(path: str | Path, where: str = "--config ") -> dict[str, Any]:
 
 
 def from_dict(values: Mapping[str, Any], where: str = "the configuration") -> TrainFlags:
-    """A configuration from plain values; unknown keys and values of a wrong type are refused."""
+    """Return flags from plain values. Unknown keys and values of a wrong type are refused."""
     kinds = typing.get_type_hints(TrainFlags)
     for key, value in values.items():
         if key not in kinds:
@@ -148,7 +148,7 @@ def _fits(value: Any, kind: Any) -> bool:
 
 
 def _typed(value: Any, kind: Any) -> Any:
-    """JSON writes 1.0 as 1 sometimes: a whole number where only other numbers are meant."""
+    """Return a float for a whole number where a float is meant: JSON may write 1.0 as 1."""
     kinds = _options(kind) or (kind,)
     return float(value) if isinstance(value, int) and float in kinds and int not in kinds else value
 

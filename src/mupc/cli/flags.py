@@ -1,11 +1,11 @@
-"""The flags of `mupc train`, in the groups that other commands share, and their defaults. Nothing here imports JAX."""
+"""Groups of flags that commands share, and their defaults. Nothing here imports JAX."""
 
 import dataclasses
 from typing import Annotated, Any, Literal
 
 import tyro
 
-# A test holds these against the tables of the library, which cannot be imported here without importing JAX.
+# A test compares these with the tables of the library, which cannot be imported here without importing JAX.
 Activation = Literal["linear", "tanh", "relu", "leaky_relu", "hard_tanh", "gelu", "silu", "selu"]
 Parameterisation = Literal["mupc", "sp", "ntp", "orthogonal"]
 Init = Literal["gaussian", "kaiming-uniform", "orthogonal"]
@@ -16,20 +16,20 @@ Precision = Literal["float32", "tf32", "bf16", "float64"]
 Solver = Literal["gd", "adam", "error-space", "exact-linear", "ode"]
 
 ACTIVITY_LR = {"gd": 0.05, "adam": 0.01}
-"""By solver. Weights grow in training, and with them the curvature of the energy: larger rates of gd learn a little
-faster in the first epochs on digits, but 0.4 collapses after seven, 0.2 within one of MNIST at 32 layers, and 0.1 loses
-almost two points at 64."""
+"""Step size of inference by solver. Weights grow in training, and so does the curvature of the energy: larger rates of gd
+learn a little faster in the first epochs on digits, but 0.4 collapses after seven epochs, 0.2 within one epoch of MNIST
+at 32 layers, and 0.1 loses almost two points at 64."""
 WEIGHT_LR, WEIGHT_LR_ALL = 0.1, 0.01
-"""Of predictive coding, and of methods whose gradients reach all layers: less is enough then."""
+"""Learning rate of predictive coding, and of methods whose gradients reach all layers and need less."""
 
 
 def hint(text: str, metavar: str | None = None) -> Any:
-    """What help says of a flag's default."""
+    """Describe a flag's default in the help."""
     return tyro.conf.arg(metavar=metavar, help_behavior_hint=text)
 
 
 def _number_or_word(words: list[str]) -> float | str:
-    """A number if it can be one; whether the word is right is for the solver to say, in a line of its own."""
+    """Return a number where the word is one. Other words are for the solver to refuse, with a message of its own."""
     try:
         return float(words[0])
     except ValueError:
@@ -73,7 +73,7 @@ class DataFlags(SourceFlags):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class SizeFlags:
-    """How large a network is."""
+    """The size of a network."""
 
     width: int = 64
     """Units of every hidden layer."""
@@ -83,7 +83,7 @@ class SizeFlags:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class FormFlags:
-    """What a network of any size is like."""
+    """The form of a network of any size."""
 
     activation: Activation = "relu"
     """Nonlinearity."""
@@ -117,8 +117,8 @@ class InferenceFlags:
     momentum: float = 0.0
     """Momentum of gd."""
     inference_steps: InferenceSteps = None
-    """Steps of inference per batch; an upper limit for ode, and for gd with --activity-lr auto (then by default what
-    the network needs)."""
+    """Steps of inference per batch; an upper limit for ode, and for gd with --activity-lr auto, which by default takes as
+    many as the network needs."""
     inference_tol: Annotated[float | None, hint("(default: ode 0.001, others: take all steps)")] = None
     """Stop inference when the activity gradient has fallen to this fraction of its start."""
     cg_steps: int = 2

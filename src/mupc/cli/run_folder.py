@@ -13,7 +13,7 @@ METRICS = "metrics.jsonl"
 
 
 def strict(value: Any) -> Any:
-    """`value` as JSON has it: NaN and infinity become null, numpy's numbers become plain ones."""
+    """Return a value that JSON can hold: NaN and infinity become null, numpy's numbers become plain ones."""
     if isinstance(value, dict):
         return {str(key): strict(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
@@ -26,13 +26,13 @@ def strict(value: Any) -> Any:
 
 
 def dumps(value: Any, indent: int | None = None) -> str:
-    """Strict JSON text."""
+    """Return strict JSON text."""
     return json.dumps(strict(value), indent=indent, allow_nan=False, ensure_ascii=False)
 
 
 class RunFolder:
-    """A new folder `path`, or `runs/NAME-N` with the first free N. A folder that holds something is refused, unless it
-    holds the file `resumes`, and with it something to go on with."""
+    """A new folder `path`, or `runs/NAME-N` with the first free N. A folder with files in it is refused, unless the file
+    `resumes` is among them: then there is a run to go on with."""
 
     def __init__(self, path: str | Path | None, name: str, resumes: str | None = None) -> None:
         self.path = _numbered(Path("runs"), name) if path is None else _fresh(Path(path).expanduser(), resumes)
@@ -41,24 +41,24 @@ class RunFolder:
         self._events: Any = None
 
     def write(self, name: str, content: Any) -> None:
-        """Writes one JSON file, in whole or not at all."""
+        """Write one JSON file, whole or not at all."""
         write_whole(self.path / name, dumps(content, indent=2) + "\n")
 
     def go_on(self, records: list[dict[str, Any]]) -> None:
-        """Cuts what was logged back to these records, before more are added."""
+        """Cut the log back to these records, before more are added."""
         write_whole(self.path / METRICS, "".join(dumps(record) + "\n" for record in records))
         self._metrics = (self.path / METRICS).open("a", encoding="utf-8")
         self._resumed_at = records[-1]["step"] if records else 0
 
     def append(self, record: dict[str, Any]) -> None:
-        """Adds a line to `metrics.jsonl`, at once on disk."""
+        """Add a line to `metrics.jsonl`, on disk at once."""
         if self._metrics is None:
             self._metrics = (self.path / METRICS).open("w", encoding="utf-8")
         self._metrics.write(dumps(record) + "\n")
         self._metrics.flush()
 
     def log(self, record: dict[str, Any]) -> None:
-        """Adds the numbers of a record to the TensorBoard events."""
+        """Add the numbers of a record to the TensorBoard events."""
         if self._events is None:
             from tensorboardX import SummaryWriter
 
@@ -77,8 +77,8 @@ class RunFolder:
 
     @contextlib.contextmanager
     def recording(self) -> Iterator[None]:
-        """A context for work that appends records. Once there is one, an interruption ends it quietly, and what is
-        finished counts; a folder without any is taken back."""
+        """Enter a context for work that appends records. Once there is one, an interruption ends it quietly and keeps
+        what is finished. A folder without records is deleted."""
         try:
             yield
         except BaseException as error:
@@ -90,7 +90,7 @@ class RunFolder:
             self.close()
 
     def discard(self) -> None:
-        """Takes back a folder in which nothing was recorded yet."""
+        """Delete a folder in which nothing is recorded yet."""
         self.close()
         if not (self.path / METRICS).exists():
             with contextlib.suppress(OSError):
@@ -102,7 +102,7 @@ class RunFolder:
 
 
 _LEFT = (LOCK, ".writable", ".config.json.part")
-"""What a process leaves that was killed before it wrote anything of worth."""
+"""Files of a process that was killed before it wrote anything of value."""
 
 
 def _fresh(path: Path, resumes: str | None) -> Path:
