@@ -16,9 +16,9 @@ Precision = Literal["float32", "tf32", "bf16", "float64"]
 Solver = Literal["gd", "adam", "error-space", "exact-linear", "ode"]
 
 ACTIVITY_LR = {"gd": 0.05, "adam": 0.01}
-"""Step size of inference by solver. Weights grow in training, and so does the curvature of the energy: larger rates of gd
-learn a little faster in the first epochs on digits, but 0.4 collapses after seven epochs, 0.2 within one epoch of MNIST
-at 32 layers, and 0.1 loses almost two points at 64."""
+"""Step size of inference by solver. Weights grow in training, and so does the curvature of the energy: larger rates of
+gd learn a little faster in the first epochs on digits, but 0.4 collapses after seven epochs, 0.2 within one epoch of
+MNIST at 32 layers, and 0.1 loses almost two points at 64."""
 WEIGHT_LR, WEIGHT_LR_ALL = 0.1, 0.01
 """Learning rate of predictive coding, and of methods whose gradients reach all layers and need less."""
 
@@ -117,8 +117,8 @@ class InferenceFlags:
     momentum: float = 0.0
     """Momentum of gd."""
     inference_steps: InferenceSteps = None
-    """Steps of inference per batch; an upper limit for ode, and for gd with --activity-lr auto, which by default takes as
-    many as the network needs."""
+    """Steps of inference per batch; an upper limit for ode, and for gd with --activity-lr auto, which by default takes
+    as many as the network needs."""
     inference_tol: Annotated[float | None, hint("(default: ode 0.001, others: take all steps)")] = None
     """Stop inference when the activity gradient has fallen to this fraction of its start."""
     cg_steps: int = 2

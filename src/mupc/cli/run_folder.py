@@ -31,8 +31,8 @@ def dumps(value: Any, indent: int | None = None) -> str:
 
 
 class RunFolder:
-    """A new folder `path`, or `runs/NAME-N` with the first free N. A folder with files in it is refused, unless the file
-    `resumes` is among them: then there is a run to go on with."""
+    """A new folder `path`, or `runs/NAME-N` with the first free N. A folder with files in it is refused, unless one of
+    them is called `resumes`: then there is a run to go on with."""
 
     def __init__(self, path: str | Path | None, name: str, resumes: str | None = None) -> None:
         self.path = _numbered(Path("runs"), name) if path is None else _fresh(Path(path).expanduser(), resumes)
