@@ -4,7 +4,9 @@ import errno
 import os
 import signal
 import subprocess
+import tarfile
 import time
+from pathlib import Path
 
 import faults
 import numpy as np
@@ -291,3 +293,16 @@ def test_killed_at_random_moments(mupc, tmp_path):
     flags = [*faults.TINY, "--epochs", "2"]
     found = list(faults.trials(tmp_path, 2, flags, seed=time.time_ns(), finish=finish))
     assert [same for _, same in found] == [True, True], found
+
+
+def test_a_run_of_an_earlier_version_goes_on(mupc, resume, tmp_path):
+    """A run that version 0.1.0 wrote and was interrupted at step 2 of 4. Its whole run came to these numbers."""
+    with tarfile.open(Path(__file__).with_name("interrupted-run-format-1.tar.gz")) as tar:
+        tar.extractall(tmp_path / "run", filter="data")
+    assert mupc("export", tmp_path / "run", tmp_path / "model.safetensors", "--quiet").code == 0
+    run = resume("--quiet")
+    assert (run.code, run.err) == (0, "")
+    assert [record["step"] for record in run.metrics] == [0, 2, 4]
+    summary = run.json("summary.json")
+    assert summary["train_loss"] == pytest.approx(0.5338714122772217, rel=1e-5)
+    assert summary["test_loss"] == pytest.approx(0.5000916719436646, rel=1e-5)
