@@ -77,21 +77,21 @@ def main() -> int:
     baseline = np.mean((digits.x_test - digits.x_train.mean(0)) ** 2)
 
     rows = {"test images": digits.x_test[:SHOWN], "reconstructed": rebuilt[:SHOWN], "sampled": np.asarray(samples)}
-    path = _draw(rows, folder / "figures" / "generated.png")
+    path = folder / "figures" / "generated.png"
+    _draw(rows, path)
     print(f"mean squared error per pixel {error:.3f}, of the mean image {baseline:.3f}: {error / baseline:.0%}")
     print(f"figure {path}, {time.perf_counter() - begin:.0f} s in all")
     return 0
 
 
 def _draw(rows: dict, path):
-    with style.figure(len(rows), SHOWN, width=8.0, height=2.4) as (figure, axes):
+    with style.saved_panels(path, len(rows), SHOWN, size=(8.0, 2.4)) as (_, axes):
         for line, (name, images) in zip(axes, rows.items(), strict=True):
             for panel, image in zip(line, images, strict=True):
                 panel.imshow(image.reshape(8, 8), cmap="gray_r", vmin=-0.8, vmax=1.9)
                 panel.set(xticks=[], yticks=[])
                 panel.spines[:].set_visible(False)
             line[0].set_ylabel(name, rotation=0, ha="right", va="center")
-        return style.save(figure, path)
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 
 from .activity_decay import draw_activity_decay as draw_activity_decay
 from .automatic_steps import draw_automatic_steps as draw_automatic_steps
+from .block_spectra import draw_block_spectra as draw_block_spectra
 from .conditioning import draw_condition_grid as draw_condition_grid
 from .conditioning import draw_condition_powers as draw_condition_powers
 from .conditioning import draw_extreme_eigenvalues as draw_extreme_eigenvalues
@@ -18,7 +19,6 @@ from .loss_energy_ratios import draw_ratio_curves as draw_ratio_curves
 from .loss_energy_ratios import draw_ratio_maps as draw_ratio_maps
 from .performance import draw_performance as draw_performance
 from .protocol_choices import draw_protocol_choices as draw_protocol_choices
-from .spectra import draw_block_spectra as draw_block_spectra
 from .spectrum import draw_condition_numbers as draw_condition_numbers
 from .spectrum import draw_eigenvalue_densities as draw_eigenvalue_densities
 from .style import Drawing as Drawing

@@ -1,41 +1,33 @@
 """The size of the forward pass over depth."""
 
-from __future__ import annotations
-
-from pathlib import Path
-from typing import Any
-
 from . import style
+from .style import PathLike, Record
 
 LABELS = {"sp": "SP, skips", "orthogonal": "orthogonal, no skips", "mupc": "Depth-μP, skips"}
-COLOURS = dict(zip(("linear", "tanh", "relu"), style.COLOURS, strict=False))
-MARKERS = {"linear": "o", "tanh": "s", "relu": "^"}
+LOOKS = {
+    "linear": {"marker": "o", "color": style.BLUE},
+    "tanh": {"marker": "s", "color": style.RED},
+    "relu": {"marker": "^", "color": style.GREEN},
+}
 
 
-def draw_forward_pass(record: dict[str, Any], path: Path) -> None:
-    """A panel for each parameterisation: mean |z| of the last hidden layer over the number of layers."""
+def draw_forward_pass(record: Record, path: PathLike) -> None:
+    """Draw a panel for each parameterisation: mean |z| of the last hidden layer over the number of layers."""
     depths = sorted(record["config"]["layers"])
-    with style.panels(1, len(LABELS), sharex=True) as (figure, axes):
+    with style.saved_panels(path, 1, len(LABELS), preset=record["preset"], sharex=True) as (_, axes):
         for panel, (kind, label) in zip(axes[0], LABELS.items(), strict=True):
             for activation in record["config"]["activations"]:
-                rows = [row for row in record["data"] if (row["kind"], row["activation"]) == (kind, activation)]
-                sizes = {layers: _size(rows, layers) for layers in depths}
-                shown = {layers: size for layers, size in sizes.items() if size}
-                look = {"marker": MARKERS[activation], "color": COLOURS[activation], "label": style.written(activation)}
-                panel.plot(list(shown), list(shown.values()), **look)
-            panel.set_xscale("log", base=2)
-            panel.set_yscale("log")
-            panel.set_title(label)
-            panel.set_xlabel("layers L")
+                rows = style.select(record["data"], kind=kind, activation=activation)
+                sizes = {layers: _size(rows, layers) or None for layers in depths}
+                style.plot_points(panel, sizes, label=style.written(activation), **LOOKS[activation])
+            style.size_axis(panel, "layers L")
+            panel.set(yscale="log", title=label)
         axes[0, -1].set_ylim(0.1, 10)
         axes[0, 0].set_ylabel("mean |z|, last hidden layer")
         axes[0, 0].legend(loc="upper left")
-        style.label_preset(figure, record["preset"])
-        style.save(figure, path)
 
 
-def _size(rows: list[dict[str, Any]], layers: int) -> float | None:
-    """From the network with this many layers, else as the first layers of the deepest one."""
-    exact = [row for row in rows if row["layers"] == layers] or [row for row in rows if row["layers"] > layers]
-    size: float | None = exact[0]["sizes"][layers - 2] if exact else None
-    return size
+def _size(rows: list[Record], layers: int) -> float | None:
+    """Return the size in the network with this many layers, or else after as many layers of a deeper one."""
+    found = style.select(rows, layers=layers) or [row for row in rows if row["layers"] > layers]
+    return found[0]["sizes"][layers - 2] if found else None

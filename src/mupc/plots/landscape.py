@@ -1,26 +1,26 @@
 """Energy over a plane of activities, as contours, with the path of inference on top."""
 
 from collections.abc import Sequence
-from pathlib import Path
-from typing import Any
 
 from . import style
+from .style import ArrayLike, Axes, PathLike, ScalarMappable
 
 LEVELS, DECADES = 24, 8
+"""The number of contours, and the decades of energy that they span at most."""
 SIDE = 3.6
-"""Inches of a square panel."""
+"""Width and height of a panel, in inches."""
 
 
 def draw_landscape(
-    energies: Sequence[Any],
-    axis: Any,
-    path: str | Path,
+    energies: Sequence[ArrayLike],
+    axis: ArrayLike,
+    path: PathLike,
     *,
     titles: Sequence[str],
-    path_points: Sequence[Any] | None = None,
+    path_points: Sequence[ArrayLike | None] | None = None,
     labels: tuple[str, str] = (r"$\hat{v}_{\min}$", r"$\hat{v}_{\max}$"),
 ) -> None:
-    """Draws energies over a plane into a PNG file: a square panel each, with contours at even steps of the logarithm of
+    """Draw energies over a plane into a PNG file: a square panel each, with contours at even steps of the logarithm of
     the energy above its smallest value there.
 
     **Arguments:**
@@ -35,7 +35,7 @@ def draw_landscape(
 
     ```python
     import numpy as np
-    from mupc.plots.landscape import draw_landscape
+    from mupc.plots import draw_landscape
 
     axis = np.linspace(-2, 2, 41)
     energy = axis[None, :] ** 2 + 50 * axis[:, None] ** 2
@@ -46,21 +46,19 @@ def draw_landscape(
     import numpy as np
     from matplotlib.ticker import LogLocator
 
-    axes = np.broadcast_to(np.asarray(axis, float), (len(energies), len(energies[0])))
-    paths = [None] * len(energies) if path_points is None else path_points
-    with style.figure(width=SIDE * len(energies) + 1.6, height=SIDE + 0.4) as (figure, only):
-        only.remove()
-        panels = figure.subplots(1, len(energies), squeeze=False)[0]
-        for panel, energy, at, points, title in zip(panels, energies, axes, paths, titles, strict=True):
-            filled = contours(panel, energy, at, points)
+    count = len(energies)
+    axes = np.broadcast_to(np.asarray(axis, float), (count, len(np.asarray(energies[0]))))
+    paths = path_points or [None] * count
+    with style.saved_panels(path, 1, count, size=(SIDE * count + 1.6, SIDE + 0.4)) as (figure, panels):
+        for panel, energy, at, points, title in zip(panels[0], energies, axes, paths, titles, strict=True):
+            filled = plot_contours(panel, energy, at, points)
             bar = figure.colorbar(filled, cax=panel.inset_axes((1.04, 0, 0.05, 1)), ticks=LogLocator(numticks=6))
             bar.ax.minorticks_off()
             panel.set(title=title, xlabel=labels[0], ylabel=labels[1], aspect="equal")
         bar.set_label("energy above its minimum")
-        style.save(figure, path)
 
 
-def contours(panel: Any, energies: Any, axis: Any, points: Any = None) -> Any:
+def plot_contours(panel: Axes, energies: ArrayLike, axis: ArrayLike, points: ArrayLike | None = None) -> ScalarMappable:
     """Draw one panel without labels: the contours, and the path if there is one. Return what a colour bar needs."""
     import numpy as np
     from matplotlib.colors import LogNorm
@@ -75,8 +73,8 @@ def contours(panel: Any, energies: Any, axis: Any, points: Any = None) -> Any:
     panel.contour(at, at, height, levels[1::2], colors="white", linewidths=0.6)
     if points is not None:
         x, y = np.asarray(points, float).T
-        panel.plot(x, y, color=style.COLOURS[1], marker="o", ms=2.5, lw=1.5, label="gradient descent")
-        panel.plot(x[0], y[0], color=style.COLOURS[1], marker="s", ms=7)
+        panel.plot(x, y, color=style.RED, marker="o", ms=2.5, lw=1.5, label="gradient descent")
+        panel.plot(x[0], y[0], color=style.RED, marker="s", ms=7)
         panel.legend(fontsize=9, loc="lower right", frameon=True)
     panel.set(xlim=at[[0, -1]], ylim=at[[0, -1]])
     panel.grid(False)

@@ -1,17 +1,41 @@
-"""The look that all figures share: sizes, colours, and how they are saved. No JAX, matplotlib only when drawing."""
+"""The look that all figures share: sizes, colours, axes, legends, and how they are saved.
+
+No module here imports JAX, and matplotlib and numpy are imported only to draw.
+"""
 
 import contextlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import statistics
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
-Record = dict[str, Any]
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.cm import ScalarMappable
+    from matplotlib.figure import Figure
+    from numpy import ndarray as Array
+    from numpy.typing import ArrayLike
+else:
+    Array = ArrayLike = Axes = Figure = ScalarMappable = Any
+
+T = TypeVar("T")
+Number = int | float
+Colour = str | tuple[float, float, float, float]
+PathLike = str | Path
+Record = Mapping[str, Any]
 """A saved result, or a row of its table."""
-Drawing = Callable[[Record, Path, Mapping[str, str]], None]
-"""Draws a record into a PNG file; the mapping says how methods or kinds of networks are called in the legend."""
+Labels = Mapping[str, str]
+"""The names of methods or kinds of networks in titles and legends."""
+Drawing = Callable[[dict[str, Any], Path, Labels], None]
+"""Draws a saved result into a PNG file."""
 
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#F0E442", "#000000")
-"""Okabe and Ito's colours, told apart with any colour vision."""
+"""Okabe and Ito's colours, which can be told apart with any colour vision."""
+BLUE, RED, GREEN = COLOURS[:3]
+YELLOW = COLOURS[6]
+GREY = "#666666"
+NO_VALUE = "#888888"
+"""Where a heat map has no value."""
 
 RC: dict[Any, Any] = {
     "axes.grid": True,
@@ -26,111 +50,175 @@ RC: dict[Any, Any] = {
 }
 DPI = 120
 PANEL = (3.6, 2.9)
-"""Width and height, in inches, of one of several panels."""
+"""Width and height of one of several panels, in inches."""
+SINGLE = (6.4, 4.2)
+"""Width and height of a figure with one panel, in inches."""
 MAX_BYTES = 300_000
 BAND = 0.2
+"""The opacity of the band around a curve."""
 BRIGHT = 0.6
-"""From here on, of the way up the colours of a heat map, black letters are read better than white ones."""
-
+"""Above this fraction of a heat map's colours, black letters are easier to read than white ones."""
+PALEST = 0.88
+"""The fraction of viridis above which its colours are too pale for a line."""
 
 WRITTEN = {"relu": "ReLU", "mnist": "MNIST", "fashion-mnist": "Fashion-MNIST", "cifar10": "CIFAR-10"}
 
 
 def written(name: str) -> str:
-    """An activation or a data set as people write it."""
+    """Return an activation or a data set as people write it."""
     return WRITTEN.get(name, name)
 
 
+def scientific(value: float) -> str:
+    """Write a number with one digit, such as 9e3."""
+    mantissa, exponent = f"{value:.0e}".split("e")
+    return f"{mantissa}e{int(exponent)}"
+
+
 def cycle(count: int) -> list[str]:
-    """So many colours, from the start again when there are no more."""
+    """Return `count` colours, starting again when there are no more."""
     return [COLOURS[i % len(COLOURS)] for i in range(count)]
 
 
-def ramp(count: int) -> list[Any]:
-    """So many colours for an ordered quantity such as depth: viridis, which is perceptually uniform, up to where it
-    gets pale."""
+def ramp(count: int) -> list[Colour]:
+    """Return `count` colours for an ordered quantity such as depth: viridis, up to where it gets pale."""
     from matplotlib import colormaps
 
-    return [colormaps["viridis"](0.88 * place / max(count - 1, 1)) for place in range(count)]
+    return [colormaps["viridis"](PALEST * place / max(count - 1, 1)) for place in range(count)]
+
+
+def ramped(values: Sequence[T]) -> Iterator[tuple[T, Colour]]:
+    """Return each value of an ordered quantity with its colour."""
+    return zip(values, ramp(len(values)), strict=True)
 
 
 @contextlib.contextmanager
-def figure(rows: int = 1, columns: int = 1, width: float = 8.0, height: float = 3.4) -> Iterator[tuple[Any, Any]]:
-    """A figure and its axes (inches) in the shared style, closed at the end. Needs no screen."""
+def saved_panels(
+    path: PathLike,
+    rows: int = 1,
+    columns: int = 1,
+    *,
+    size: tuple[float, float] | None = None,
+    preset: str = "paper",
+    **options: Any,
+) -> Iterator[tuple[Figure, Array]]:
+    """Open a figure with equal panels, and save it as a PNG file at the end. Needs no screen.
+
+    **Arguments:** the file; rows and columns of panels; the `size` of the figure in inches (default: `PANEL` for each
+    panel); the `preset` that its data come from, named under the figure unless it is the paper's; options of
+    matplotlib's `subplots`. The panels are indexed `axes[row, column]`.
+    """
     from matplotlib import rc_context
     from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
+    from matplotlib.figure import Figure as NewFigure
 
     with rc_context(RC):
-        made = Figure(figsize=(width, height), dpi=DPI, layout="constrained")
-        FigureCanvasAgg(made)
-        yield made, made.subplots(rows, columns)
+        figure = NewFigure(figsize=size or (PANEL[0] * columns, PANEL[1] * rows), dpi=DPI, layout="constrained")
+        FigureCanvasAgg(figure)
+        yield figure, figure.subplots(rows, columns, squeeze=False, **options)
+        if preset != "paper":
+            figure.supxlabel(f"{preset} preset: not a reproduction", fontsize=8, color=GREY)
+        save(figure, path)
 
 
-@contextlib.contextmanager
-def panels(rows: int, columns: int, **options: Any) -> Iterator[tuple[Any, Any]]:
-    """A figure of equal panels and their axes, always indexed `axes[row, column]`; options are those of `subplots`."""
-    with figure(width=PANEL[0] * columns, height=PANEL[1] * rows) as (made, only):
-        only.remove()
-        yield made, made.subplots(rows, columns, squeeze=False, **options)
+def save(figure: Figure, path: PathLike) -> None:
+    """Write a PNG file and create its folder if necessary. A file that gets too large is written with fewer pixels."""
+    target = Path(path)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    for dpi in (DPI, DPI / 1.5, DPI / 2):
+        figure.savefig(target, format="png", dpi=dpi)
+        if target.stat().st_size < MAX_BYTES:
+            break
 
 
-def band(axes: Any, x: Sequence[int | float], runs: Sequence[Sequence[int | float]], **options: Any) -> None:
-    """The mean over runs with ± one standard deviation, as far as the shortest run goes."""
+def select(rows: Iterable[Record], **wanted: object) -> list[Record]:
+    """Return the rows that have all these values; a row without one of the names does not."""
+    return [row for row in rows if all(name in row and row[name] == value for name, value in wanted.items())]
+
+
+def numbers(values: Iterable[Number | None]) -> list[Number]:
+    """Return a saved curve with NaN, which is not drawn, for None, which stands for values that were not finite."""
+    return [float("nan") if value is None else value for value in values]
+
+
+def plot_points(panel: Axes, points: Mapping[Any, Number | None], *look: str, **options: Any) -> None:
+    """Plot values over their keys; None is left out."""
+    shown = {x: y for x, y in points.items() if y is not None}
+    panel.plot(list(shown), list(shown.values()), *look, **options)
+
+
+def plot_band(panel: Axes, x: Sequence[Number], runs: Sequence[Sequence[Number]], **options: Any) -> None:
+    """Plot the mean over runs with a band of ± one standard deviation, as far as the shortest run goes."""
     import numpy as np
 
     length = min(len(run) for run in runs)
     values = np.array([run[:length] for run in runs], float)
     mean = values.mean(axis=0)
-    axes.plot(x[:length], mean, **options)
+    panel.plot(x[:length], mean, **options)
     if len(values) > 1:
         spread = values.std(axis=0, ddof=1)
-        axes.fill_between(x[:length], mean - spread, mean + spread, color=options.get("color"), alpha=BAND, lw=0)
+        fill(panel, x[:length], mean - spread, mean + spread, options.get("color"))
+
+
+def fill(panel: Axes, x: ArrayLike, low: ArrayLike, high: ArrayLike, colour: Colour | None) -> None:
+    """Draw the band between two curves."""
+    panel.fill_between(x, low, high, color=colour, alpha=BAND, lw=0)
+
+
+def plot_error_bars(panel: Axes, samples: Mapping[Any, Sequence[Number]], **options: Any) -> None:
+    """Plot the mean of each key's samples with ± one standard deviation; keys without samples are left out."""
+    shown = {x: values for x, values in samples.items() if values}
+    spreads = [statistics.stdev(values) if len(values) > 1 else 0.0 for values in shown.values()]
+    panel.errorbar(list(shown), [statistics.fmean(values) for values in shown.values()], spreads, capsize=3, **options)
 
 
 def heat_map(
-    axes: Any,
+    panel: Axes,
     grid: Any,
-    columns: Sequence[object],
-    rows: Sequence[object],
-    limits: tuple[int | float, int | float],
+    columns: Sequence[Number],
+    rows: Sequence[Number],
+    limits: tuple[Number, Number],
     *,
-    texts: Mapping[tuple[int, int], str] | None = None,
+    texts: Mapping[tuple[int, ...], str] | None = None,
     dark_high: bool = False,
-) -> Any:
-    """Values as colours on a logarithmic scale, the first row at the bottom; grey where there is none. With a text for
-    each (row, column) that has one, and returns the image. `dark_high`: the lowest are the bright ones."""
+) -> ScalarMappable:
+    """Draw values as colours on a logarithmic scale, the first row at the bottom, and return the image.
+
+    **Arguments:** values (rows, columns), NaN where there is none; the names of columns and rows; the `limits` of the
+    colours; `texts` to write at some (row, column); and whether high values are the dark ones.
+    """
     import numpy as np
     from matplotlib.colors import LogNorm
 
     norm = LogNorm(*limits)
-    axes.set_facecolor("#888888")
-    image = axes.imshow(grid, origin="lower", aspect="auto", cmap="viridis_r" if dark_high else "viridis", norm=norm)
+    panel.set_facecolor(NO_VALUE)
+    image = panel.imshow(grid, origin="lower", aspect="auto", cmap="viridis_r" if dark_high else "viridis", norm=norm)
     for (row, column), text in (texts or {}).items():
         bright = (norm(np.asarray(grid)[row, column]) > BRIGHT) != dark_high
         colour = "black" if bright else "white"
-        axes.text(column, row, text, ha="center", va="center", fontsize=7, color=colour)
-    axes.set_xticks(range(len(columns)), [f"{value:g}" for value in columns])
-    axes.set_yticks(range(len(rows)), [f"{value:g}" for value in rows])
-    axes.grid(False)
+        panel.text(column, row, text, ha="center", va="center", fontsize=7, color=colour)
+    name_cells(panel, columns, rows)
     return image
 
 
-def label_preset(figure: Any, preset: str) -> None:
-    """Says under a figure that it is no reproduction, unless it is made at the paper preset."""
-    if preset != "paper":
-        figure.supxlabel(f"{preset} preset: not a reproduction", fontsize=8, color="#666666")
+def name_cells(panel: Axes, columns: Sequence[Number], rows: Sequence[Number]) -> None:
+    """Write a number at each column and row of a grid of cells."""
+    panel.set_xticks(range(len(columns)), [f"{value:g}" for value in columns])
+    panel.set_yticks(range(len(rows)), [f"{value:g}" for value in rows])
+    panel.grid(False)
 
 
-def log_ticks(axes: Any, which: str = "y", decades: int = 3) -> None:
-    """A logarithmic axis, if there is anything on it; over less than so many decades with plain numbers at 1, 2 and 5.
-    Call it after plotting."""
-    if axes.dataLim.y0 > axes.dataLim.y1:  # nothing plotted
+def log_ticks(panel: Axes, which: str = "y", decades: int = 3) -> None:
+    """Make an axis logarithmic, unless nothing is plotted. Over less than `decades` it has plain numbers at 1, 2, 5.
+
+    Call it after plotting.
+    """
+    if panel.dataLim.y0 > panel.dataLim.y1:  # nothing plotted
         return
     from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
-    axis = getattr(axes, f"{which}axis")
-    getattr(axes, f"set_{which}scale")("log")
+    axis = getattr(panel, f"{which}axis")
+    getattr(panel, f"set_{which}scale")("log")
     low, high = axis.get_view_interval()
     if high > 10**decades * low:
         return
@@ -139,12 +227,29 @@ def log_ticks(axes: Any, which: str = "y", decades: int = 3) -> None:
     axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
 
 
-def save(figure: Any, path: str | Path) -> Path:
-    """Writes a PNG file, with its folder if need be; a large one with fewer pixels."""
-    target = Path(path)
-    target.parent.mkdir(parents=True, exist_ok=True)
-    for dpi in (DPI, DPI / 1.5, DPI / 2):
-        figure.savefig(target, format="png", dpi=dpi)
-        if target.stat().st_size < MAX_BYTES:
-            break
-    return target
+def size_axis(panel: Axes, label: str = "", ticks: Sequence[int] | None = None) -> None:
+    """Make the x axis one for widths or depths: to the base 2, with these ticks only, if there are any."""
+    panel.set_xscale("log", base=2)
+    if label:
+        panel.set_xlabel(label)
+    if ticks is not None:
+        panel.set_xticks(ticks, [str(tick) for tick in ticks])
+        panel.minorticks_off()
+
+
+def legend_outside(figure: Figure, *panels: Axes, order: Iterable[str] = (), **options: Any) -> None:
+    """Put a legend of what these panels show on the right of the figure, each name once; none for empty panels.
+
+    Names in `order` come first, in that order. `options` are those of matplotlib's `legend`.
+    """
+    found = [panel.get_legend_handles_labels() for panel in panels]
+    handles = {label: handle for pair in found for handle, label in zip(*pair, strict=True)}
+    names = list(dict.fromkeys([*(name for name in order if name in handles), *handles]))
+    if names:
+        figure.legend([handles[name] for name in names], names, **{"loc": "outside right center"} | options)
+
+
+def legend_inside(panel: Axes, **options: Any) -> None:
+    """Put a legend into a panel, unless it is empty."""
+    if panel.get_legend_handles_labels()[0]:
+        panel.legend(**options)

@@ -1,173 +1,142 @@
 """Test accuracy of training runs: over depth, over epochs, over width."""
 
-from __future__ import annotations
-
-from collections.abc import Mapping
-from pathlib import Path
+import statistics
 from typing import Any
 
 from . import style
+from .style import Axes, Labels, Number, PathLike, Record
 
-Record = dict[str, Any]
-COLOURS = dict(zip(("mupc", "sp", "bp"), style.COLOURS, strict=False))
+COLOURS = {"mupc": style.BLUE, "sp": style.RED, "bp": style.GREEN}
 
 
-def draw_accuracy_over_depth(record: Record, path: Path, labels: Mapping[str, str]) -> None:
-    """A panel for each method (columns) and activation (rows), a curve for each depth."""
-    methods, activations = _methods(record), record["config"]["activations"]
-    depths = record["config"]["depths"]
-    with style.panels(len(activations), len(methods), sharex=True, sharey=True) as (figure, axes):
+def draw_accuracy_over_depth(record: Record, path: PathLike, labels: Labels) -> None:
+    """Draw a panel for each method (columns) and activation (rows), a curve for each depth."""
+    config, methods = record["config"], _methods(record["config"])
+    activations = config["activations"]
+    options = {"preset": record["preset"], "sharex": True, "sharey": True}
+    with style.saved_panels(path, len(activations), len(methods), **options) as (_, axes):
         for row, activation in enumerate(activations):
             for column, method in enumerate(methods):
                 panel = axes[row, column]
-                for depth, colour in zip(depths, style.ramp(len(depths)), strict=True):
-                    runs = _runs(record, method=method, activation=activation, depth=depth)
-                    _curve(panel, runs, "step", color=colour, label=f"H = {depth}")
+                for depth, colour in style.ramped(config["depths"]):
+                    runs = trained_runs(record, method=method, activation=activation, depth=depth)
+                    plot_accuracy(panel, runs, "step", color=colour, label=f"H = {depth}")
                 what = f", {style.written(activation)}" if len(activations) > 1 else ""
                 panel.set_title(labels[method] + what)
-                _accuracy_axis(panel, column == 0)
-                if row == len(activations) - 1:
-                    panel.set_xlabel("training step")
-        _legend(axes[0, 0])
-        style.label_preset(figure, record["preset"])
-        style.save(figure, path)
+                accuracy_axis(panel, labelled=column == 0)
+        for panel in axes[-1]:
+            panel.set_xlabel("training step")
+        style.legend_inside(axes[0, 0], loc="lower right")
 
 
-def draw_accuracy_over_epochs(record: Record, path: Path, labels: Mapping[str, str]) -> None:
-    """One panel, a curve for each method."""
-    with style.panels(1, 1) as (figure, axes):
-        panel = axes[0, 0]
+def draw_accuracy_over_epochs(record: Record, path: PathLike, labels: Labels) -> None:
+    """Draw one panel with a curve for each method."""
+    config = record["config"]
+    with style.saved_panels(path, preset=record["preset"]) as (_, ((panel,),)):
         trained = []
-        for method in _methods(record):
-            runs = _runs(record, method=method)
-            _curve(panel, runs, "epoch", color=COLOURS[method], label=labels[method])
+        for method in _methods(config):
+            runs = trained_runs(record, method=method)
+            plot_accuracy(panel, runs, "epoch", color=COLOURS[method], label=labels[method])
             trained += [100 * value for run in runs for value in run["history"]["test_accuracy"][1:]]
-        depth = max(record["config"]["depths"])
-        panel.set_title(f"{style.written(record['config']['data'])}, H = {depth}")
-        panel.set_xlabel("epoch")
-        _accuracy_axis(panel, True)
-        if trained:  # the untrained network, at chance, would hide all that follows
+        panel.set(title=f"{style.written(config['data'])}, H = {max(config['depths'])}", xlabel="epoch")
+        accuracy_axis(panel)
+        if trained:  # the untrained network, at chance, would flatten everything that follows
             panel.set_ylim(max(0, min(trained) - 1), max(trained) + 0.5)
-        _legend(panel)
-        style.label_preset(figure, record["preset"])
-        style.save(figure, path)
+        style.legend_inside(panel, loc="lower right")
 
 
-def draw_accuracy_over_width(record: Record, path: Path, labels: Mapping[str, str]) -> None:
-    """Accuracy over training for each width, and at the end over width."""
-    import numpy as np
-
-    widths = record["config"]["widths"]
-    with style.panels(1, 2) as (figure, axes):
+def draw_accuracy_over_width(record: Record, path: PathLike, labels: Labels) -> None:
+    """Draw accuracy over training for each width, and at the end over width."""
+    config = record["config"]
+    with style.saved_panels(path, 1, 2, preset=record["preset"]) as (figure, axes):
         curves, ends = axes[0]
-        for width, colour in zip(widths, style.ramp(len(widths)), strict=True):
-            runs = _runs(record, method="mupc", width=width)
-            _curve(curves, runs, "step", color=colour, label=f"N = {width}")
-            if runs:
-                finals = 100 * np.array([run["test_accuracy"] for run in runs])
-                spread = finals.std(ddof=1) if len(finals) > 1 else 0.0
-                ends.errorbar(width, finals.mean(), yerr=spread, fmt="o", color=colour, capsize=3)
+        for width, colour in style.ramped(config["widths"]):
+            runs = trained_runs(record, method="mupc", width=width)
+            plot_accuracy(curves, runs, "step", color=colour, label=f"N = {width}")
+            style.plot_error_bars(ends, {width: _finals(runs)}, fmt="o", color=colour)
         curves.set_xlabel("training step")
-        _accuracy_axis(curves, True)
-        _legend(curves)
-        ends.set_xscale("log", base=2)
-        ends.set_xlabel("width N")
+        accuracy_axis(curves)
+        style.legend_inside(curves, loc="lower right")
+        style.size_axis(ends, "width N")
         ends.set_ylabel("final test accuracy (%)")
-        depth = max(record["config"]["depths"])
-        figure.suptitle(f"{labels['mupc']}, H = {depth}")
-        style.label_preset(figure, record["preset"])
-        style.save(figure, path)
+        figure.suptitle(f"{labels['mupc']}, H = {max(config['depths'])}")
 
 
-def draw_solver_comparison(record: Record, path: Path, labels: Mapping[str, str]) -> None:
-    """Accuracy over epochs for each method, and at the end over what a step costs."""
-    import statistics
-
-    methods = _methods(record)
-    end = record["config"]["epochs"]
-    with style.panels(1, 2, sharey=True) as (figure, axes):
+def draw_solver_comparison(record: Record, path: PathLike, labels: Labels) -> None:
+    """Draw accuracy over epochs for each method, and at the end over what a step costs."""
+    config = record["config"]
+    methods, end = _methods(config), config["epochs"]
+    with style.saved_panels(path, 1, 2, preset=record["preset"], sharey=True) as (figure, axes):
         curves, costs = axes[0]
-        ends = []
+        ends: list[Number] = []
         for method, colour in zip(methods, style.cycle(len(methods)), strict=True):
-            runs = [_until(run, end) for run in _runs(record, method=method)]
+            runs = [_until(run, end) for run in trained_runs(record, method=method)]
             if not runs:
                 continue
-            _curve(curves, runs, "epoch", color=colour, label=labels[method])
+            plot_accuracy(curves, runs, "epoch", color=colour, label=labels[method])
             finals = [100 * run["history"]["test_accuracy"][-1] for run in runs]
             ends += finals
-            spread = statistics.stdev(finals) if len(finals) > 1 else 0.0
-            cost = 1e3 * statistics.median(run["seconds_per_step"] for run in runs)
-            costs.errorbar(cost, statistics.fmean(finals), yerr=spread, fmt="o", color=colour, capsize=3, ms=7)
-        curves.set_xlabel("epoch")
-        _accuracy_axis(curves, True)
+            milliseconds = 1e3 * statistics.median(run["seconds_per_step"] for run in runs)
+            style.plot_error_bars(costs, {milliseconds: finals}, fmt="o", color=colour, ms=7)
+        accuracy_axis(curves)
         if ends:
             curves.set_ylim(min(ends) - 6, max(ends) + 1)
-        costs.set_xlabel("time per step (ms)")
+        curves.set(title=f"N = {config['widths'][0]}, H = {max(config['depths'])}", xlabel="epoch")
+        costs.set(title=f"after {end:g} epochs", xlabel="time per step (ms)")
         costs.set_xlim(left=0)
-        width, depth = record["config"]["widths"][0], max(record["config"]["depths"])
-        curves.set_title(f"N = {width}, H = {depth}")
-        costs.set_title(f"after {end:g} epochs")
-        figure.legend(*curves.get_legend_handles_labels(), loc="outside right center")
-        style.label_preset(figure, record["preset"])
-        style.save(figure, path)
+        style.legend_outside(figure, curves)
 
 
-def finals_over_depth(panel: Any, record: Record, config: Record, labels: Mapping[str, str]) -> None:
-    """The accuracy at the end of the runs of a config over depth, for each method."""
-    import numpy as np
-
+def plot_finals_over_depth(panel: Axes, record: Record, config: Record, labels: Labels) -> None:
+    """Plot the accuracy at the end over depth, for each method of a config."""
     depths, width = config["depths"], config["widths"][0]
-    for method, colour in zip(_methods({"config": config}), style.COLOURS, strict=False):
-        found = {depth: _runs(record, method=method, depth=depth, width=width) for depth in depths}
-        finals = {depth: 100 * np.array([run["test_accuracy"] for run in runs]) for depth, runs in found.items()}
-        shown = {depth: values for depth, values in finals.items() if len(values)}
-        spreads = [values.std(ddof=1) if len(values) > 1 else 0.0 for values in shown.values()]
-        means = [values.mean() for values in shown.values()]
-        panel.errorbar(list(shown), means, yerr=spreads, fmt="o-", color=colour, capsize=3, label=labels[method])
-    panel.set_xscale("log", base=2)
-    panel.set_xticks(depths, [str(depth) for depth in depths])
-    panel.set_xlabel("hidden layers H")
-    panel.set_ylabel("final test accuracy (%)")
-    panel.set_title(f"{style.written(config['data'])}, N = {width}")
+    for method, colour in zip(_methods(config), style.COLOURS, strict=False):
+        runs = {depth: trained_runs(record, method=method, depth=depth, width=width) for depth in depths}
+        finals = {depth: _finals(found) for depth, found in runs.items()}
+        style.plot_error_bars(panel, finals, fmt="o-", color=colour, label=labels[method])
+    style.size_axis(panel, "hidden layers H", depths)
+    panel.set(ylabel="final test accuracy (%)", title=f"{style.written(config['data'])}, N = {width}")
     panel.legend(loc="best")
 
 
-def _until(run: Record, epoch: float) -> Record:
-    """The run as if it had ended there."""
-    kept = sum(value <= epoch + 1e-6 for value in run["history"]["epoch"])
-    return {**run, "history": {name: values[:kept] for name, values in run["history"].items()}}
+def trained_runs(record: Record, **wanted: object) -> list[Record]:
+    """Return the runs with these values, without those that only tuned learning rates."""
+    return [row for row in style.select(record["data"], **wanted) if "history" in row]
 
 
-def _methods(record: Record) -> list[str]:
-    return [rates["method"] for rates in record["config"]["rates"]]
+def shortest_steps(runs: list[Record], axis: str = "step") -> list[Number]:
+    """Return the steps, or epochs, that all runs reached."""
+    return min((run["history"][axis] for run in runs), key=len)
 
 
-def _runs(record: Record, **wanted: object) -> list[Record]:
-    """The runs of the table that are no tuning runs and have these values."""
-    rows = [row for row in record["data"] if "history" in row]
-    return [row for row in rows if all(row[name] == value for name, value in wanted.items())]
-
-
-def _curve(panel: Any, runs: list[Record], axis: str, **options: Any) -> None:
-    """Test accuracy over training, with a cross where a run diverged."""
+def plot_accuracy(panel: Axes, runs: list[Record], axis: str, **look: Any) -> None:
+    """Plot test accuracy over training, with a cross at the end if a run diverged."""
     if not runs:
         return
-    shortest = min(runs, key=lambda run: len(run["history"]["step"]))
+    steps = shortest_steps(runs, axis)
     accuracies = [[100 * value for value in run["history"]["test_accuracy"]] for run in runs]
-    style.band(panel, shortest["history"][axis], accuracies, **options)
+    style.plot_band(panel, steps, accuracies, **look)
     if any(run["diverged"] for run in runs):
-        steps = shortest["history"][axis]
-        mean = sum(run[len(steps) - 1] for run in accuracies) / len(accuracies)
-        panel.plot(steps[-1], mean, "x", color=options["color"])
+        last = len(steps) - 1
+        panel.plot(steps[last], statistics.fmean(run[last] for run in accuracies), "x", color=look["color"])
 
 
-def _legend(panel: Any) -> None:
-    if panel.get_legend_handles_labels()[0]:
-        panel.legend(loc="lower right")
-
-
-def _accuracy_axis(panel: Any, labelled: bool) -> None:
-    """An axis of accuracies in per cent."""
+def accuracy_axis(panel: Axes, labelled: bool = True) -> None:
+    """Make the y axis one for accuracies in per cent."""
     panel.set_ylim(0, 101)
     if labelled:
         panel.set_ylabel("test accuracy (%)")
+
+
+def _methods(config: Record) -> list[str]:
+    return [rates["method"] for rates in config["rates"]]
+
+
+def _finals(runs: list[Record]) -> list[float]:
+    return [100 * run["test_accuracy"] for run in runs]
+
+
+def _until(run: Record, epoch: float) -> Record:
+    """Return the run as if it had ended at an epoch."""
+    kept = sum(value <= epoch + 1e-6 for value in run["history"]["epoch"])
+    return {**run, "history": {name: values[:kept] for name, values in run["history"].items()}}
