@@ -257,7 +257,8 @@ def _plot(record: Row, path: Path) -> None:
     assert isinstance(config, ChoiceConfig)
     found = outcomes(config, record["data"])
     names = [variant.name for variant in config.all]
-    draw_protocol_choices(record, path, names, {(variant.name, depth): one for (variant, depth), one in found.items()})
+    shown = {(variant.name, depth): (one.move, one.learning) for (variant, depth), one in found.items()}
+    draw_protocol_choices(record, path, names, shown)
 
 
 _PROTOCOL = (

@@ -231,6 +231,8 @@ def _figure(part: str, held: str) -> Figure:
     small = {"n": {"widths": (64,), "depths": (4, 8, 16)}, "h": {"widths": (4, 16, 64), "depths": (16,)}}[held]
 
     def plot(record: Row, path: Path) -> None:
+        import numpy as np
+
         from .. import theory
         from ..plots import draw_block_spectra
 
@@ -239,7 +241,12 @@ def _figure(part: str, held: str) -> Figure:
             "o": ("semicircle", theory.semicircle()),
         }
         labels = {name: kind.label for name, kind in NORMALISATIONS.items()}
-        draw_block_spectra(record, path, row.symbol, varied, labels, laws.get(part))
+        law = None
+        if part in laws:
+            label, limit = laws[part]
+            at = np.linspace(*limit.edges, 400)
+            law = {"label": label, "values": at, "density": limit.density(at)}
+        draw_block_spectra(record, path, row.symbol, varied, labels, law)
 
     return Figure(
         f"{part}-eigens-{held}",

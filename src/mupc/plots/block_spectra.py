@@ -1,24 +1,11 @@
 """Eigenvalue distributions of the activity Hessian's parts, next to the laws of random matrices."""
 
-from typing import Protocol
-
 from . import style
-from .style import Array, Labels, PathLike, Record
+from .style import Labels, PathLike, Record
 
 BINS = 40
 PANEL = 2.3
 """Width and height of a panel, in inches."""
-
-
-class Density(Protocol):
-    """A law of random matrices, such as a `mupc.theory.Law`."""
-
-    @property
-    def edges(self) -> tuple[float, float]:
-        """Return where the density begins and ends."""
-
-    def density(self, values: Array) -> Array:
-        """Return the density at each of the values."""
 
 
 def draw_block_spectra(
@@ -27,13 +14,13 @@ def draw_block_spectra(
     symbol: str,
     varied: str,
     labels: Labels,
-    law: tuple[str, Density] | None,
+    law: Record | None,
 ) -> None:
     """Draw the density of eigenvalues, a row for each normalisation and a column for each size, and the law if there is
     one.
 
     **Arguments:** the record and the file; the `symbol` of the part of the Hessian; which size is `varied`, `"depth"`
-    or `"width"`; the names of the normalisations; and the name of the law with its density.
+    or `"width"`; the names of the normalisations; and a law of random matrices with `label`, `values` and `density`.
     """
     import numpy as np
 
@@ -49,9 +36,7 @@ def draw_block_spectra(
                 for row in style.select(record["data"], normalisation=normalisation, **{varied: at}):
                     panel.hist(row["quantiles"], edges, density=True, color=style.BLUE, alpha=0.7)
                 if law is not None:
-                    name, limit = law
-                    line = np.linspace(*limit.edges, 400)
-                    panel.plot(line, limit.density(line), color=style.RED, lw=1.5, label=name)
+                    panel.plot(law["values"], law["density"], color=style.RED, lw=1.5, label=law["label"])
             panels[0].set_ylabel(f"{label}\ndensity", fontsize=10)
         top = max((patch.get_height() for panel in axes.flat for patch in panel.patches), default=0)
         axes[0, 0].set_ylim(0, 1.05 * top if top else None)

@@ -1,10 +1,9 @@
 """How much test accuracy and credit reach change when one choice is made differently."""
 
 from collections.abc import Mapping, Sequence
-from typing import Protocol
 
 from . import style
-from .style import PathLike, Record
+from .style import Number, PathLike, Record
 
 LINEAR = 1.0
 """Differences up to this many points are on a linear scale, larger ones on a logarithmic one."""
@@ -12,24 +11,13 @@ APART = 0.2
 """The distance between the markers of two depths, where lines are one apart."""
 
 
-class VariantOutcome(Protocol):
-    """What is drawn of a variant at one depth."""
-
-    @property
-    def move(self) -> float:
-        """Return the difference in test accuracy from the reference, in points."""
-
-    @property
-    def learning(self) -> float:
-        """Return how many layers learn at the end."""
-
-
 def draw_protocol_choices(
-    record: Record, path: PathLike, names: Sequence[str], found: Mapping[tuple[str, int], VariantOutcome]
+    record: Record, path: PathLike, names: Sequence[str], found: Mapping[tuple[str, int], tuple[Number, Number]]
 ) -> None:
     """Draw a line for each variant with a marker for each depth: the difference in accuracy, and how many layers learn.
 
-    **Arguments:** the record, the file, the variants from top to bottom, and what was found for (variant, depth).
+    **Arguments:** the record, the file, the variants from top to bottom, and for each (variant, depth) the
+    difference in points from the reference and the number of layers that learn.
     """
     depths, count = record["config"]["depths"], len(names)
     with style.saved_panels(path, 1, 2, size=(8.4, 1.2 + 0.32 * count), preset=record["preset"]) as (figure, axes):
@@ -38,8 +26,8 @@ def draw_protocol_choices(
             aside = APART * (index - (len(depths) - 1) / 2)
             known = {place + aside: found[name, depth] for place, name in enumerate(names) if (name, depth) in found}
             look = {"color": colour, "ms": 7, "label": f"H = {depth}"}
-            moves.plot([one.move for one in known.values()], list(known), marker, **look)
-            layers.plot([one.learning for one in known.values()], list(known), marker, **look)
+            moves.plot([move for move, _ in known.values()], list(known), marker, **look)
+            layers.plot([learning for _, learning in known.values()], list(known), marker, **look)
         moves.axvline(0, color="black", lw=1, zorder=0)
         moves.set_xscale("symlog", linthresh=LINEAR)
         layers.set_xscale("log", base=2)
