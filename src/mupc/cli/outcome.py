@@ -1,4 +1,4 @@
-"""What is said of a training run when it has ended: in `summary.json`, in figures, and in the last lines."""
+"""Describe how a training run ended: in `summary.json`, in figures, and in the last lines."""
 
 import shlex
 from pathlib import Path
@@ -13,7 +13,7 @@ from .reach import sentence
 from .runner import Session
 
 FALLEN = 0.02
-"""How much accuracy a run may lose after its best evaluation before it is told."""
+"""A run that loses more accuracy than this after its best evaluation says so."""
 Record = dict[str, Any]
 Summary = dict[str, Any]
 
@@ -21,7 +21,7 @@ Summary = dict[str, Any]
 def outcome(
     flags: TrainFlags, records: list[Record], result: FitResult | None, folder: Path, resumable: bool
 ) -> Summary:
-    """How training ended, from its records alone if it was broken off."""
+    """Return how training ended, from its records alone if it was interrupted."""
     last = next((record for record in reversed(records) if not record["diverged"]), {})
     accuracies = [found for record in records if (found := record.get("test_accuracy")) is not None]
     rates = [record["steps_per_second"] for record in records if record["steps_per_second"]]
@@ -49,17 +49,17 @@ def outcome(
 
 
 def how_to_go_on(folder: Path) -> str:
-    """The command that goes on with a run."""
+    """Return the command that goes on with a run."""
     return f"go on with `mupc train --resume {shlex.quote(str(folder))}`"
 
 
 def _backs(records: list[Record]) -> list[Record]:
-    """The divergences that were not the end."""
+    """Return the records of divergences after which training went on."""
     return [record for record in records if BACK_TO in record]
 
 
 def warnings(flags: TrainFlags, records: list[Record]) -> list[str]:
-    """What went wrong without an end: a divergence, a loss that rose again, inference that climbed."""
+    """Return warnings that did not stop the run: a divergence, a loss that rose again, inference that climbed."""
     found = [
         f"training diverged before step {record['step']} and went back to step {record[BACK_TO]} with half the "
         f"--weight-lr, {record['weight_lr']:.3g}"
@@ -85,7 +85,7 @@ def warnings(flags: TrainFlags, records: list[Record]) -> list[str]:
 
 
 def draw(records: list[Record], reach: Record, folder: Path) -> None:
-    """The figures of a run."""
+    """Draw the figures of a run."""
     figures = folder / "figures"
     plots.draw_learning_curve({folder.name: [r for r in records if BACK_TO not in r]}, figures / "learning-curve.png")
     if "entry_sizes" in reach:
@@ -93,7 +93,7 @@ def draw(records: list[Record], reach: Record, folder: Path) -> None:
 
 
 def conclude(flags: TrainFlags, summary: Summary, session: Session) -> None:
-    """The last lines: how well, how fast, how deep, and where it all is."""
+    """Show the last lines: how well, how fast and how deep the network learnt, and where the run folder is."""
     if not (summary["interrupted"] or summary["diverged"]):
         quality = f"test loss {summary['test_loss']:.4f}"
         if summary["test_accuracy"] is not None:

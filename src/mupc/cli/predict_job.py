@@ -1,4 +1,4 @@
-"""Predictions for new samples, from a trained network and a file or folder to a table."""
+"""Predict new samples: from a trained network and a file or folder to a table."""
 
 import csv
 import dataclasses
@@ -30,7 +30,7 @@ Summary = dict[str, Any]
 
 @dataclasses.dataclass(frozen=True)
 class Samples:
-    """New samples: what they are called, how to read some of them, and their targets if known."""
+    """New samples: their names, how to read some of them, and their targets if known."""
 
     names: list[str]
     read: Callable[[int, int], np.ndarray]
@@ -99,7 +99,7 @@ def _open_images(folder: Path, notes: Notes, resize: bool) -> Samples:
         )
     if isinstance(scale, np.ndarray) or not 0 < scale < 1:
         raise ValueError(
-            f"the model was trained on numbers other than pixels, which the images of {folder} do not tell: save the "
+            f"the model was trained on numbers other than pixels, and the images of {folder} only have pixels: save the "
             "samples as x in a .npz file."
         )
     images, unit = find_images(folder), 1 / (scale * WHITE)  # digits count to 16, others to 255
@@ -112,7 +112,7 @@ def _open_images(folder: Path, notes: Notes, resize: bool) -> Samples:
 
 
 def _one_row_each(targets: np.ndarray | None, size: int, classifies: bool) -> np.ndarray | None:
-    """Targets as the network meets them, labels one-hot."""
+    """Return targets as the network has them in training: labels become one-hot."""
     if targets is None:
         return None
     if (targets.ndim == 1) != classifies:
@@ -131,7 +131,7 @@ def _one_row_each(targets: np.ndarray | None, size: int, classifies: bool) -> np
 
 
 def _outputs(network: Network, notes: Notes, samples: Samples, batch: int) -> tuple[np.ndarray, float, float]:
-    """What the network says of every sample, and the range of the stored values."""
+    """Return the outputs for every sample, and the range of the stored values."""
     normalise = Normalisation() if notes.normalisation is None else notes.normalisation
     found, low, high = [], math.inf, -math.inf
     with jax.enable_x64(network.readout.weight.dtype == np.float64):  # type: ignore[attr-defined]
@@ -143,7 +143,7 @@ def _outputs(network: Network, notes: Notes, samples: Samples, batch: int) -> tu
 
 
 def _columns(outputs: np.ndarray, samples: Samples, notes: Notes, classifies: bool) -> Columns:
-    """What is said of every sample. Outputs are the network's own numbers, of which only cross-entropy makes
+    """Return the columns of the table. Outputs are the network's own numbers; only cross-entropy turns them into
     probabilities."""
     columns: Columns = {"sample": np.array(samples.names)}
     if classifies:
@@ -168,7 +168,7 @@ def _scores(outputs: np.ndarray, targets: np.ndarray, columns: Columns, loss: st
 
 
 def _warnings(flags: PredictFlags, notes: Notes, outputs: np.ndarray, low: float, high: float) -> list[str]:
-    """What may be wrong without being an error."""
+    """Return warnings about things that may be wrong but are not errors."""
     found = []
     if notes.normalisation is None:
         found.append(f"{flags.model} does not say how its inputs were normalised: they were taken as they are")
@@ -238,7 +238,7 @@ def _show(summary: Summary, columns: Columns, session: Session) -> None:
 
 
 def _text(value: Any) -> str:
-    """A cell, with brackets that rich would take for markup escaped."""
+    """Return the text of a cell, with the brackets escaped that rich would take for markup."""
     if isinstance(value, np.ndarray):
         return " ".join(_text(part) for part in value[:4])
     return f"{value:.4g}" if isinstance(value, np.floating) else str(value).replace("[", r"\[")

@@ -1,4 +1,4 @@
-"""Credit reach in a training run: measured at each evaluation, and told in the last lines."""
+"""Credit reach in a training run: measured at each evaluation, and shown in the last lines."""
 
 import dataclasses
 from typing import Any
@@ -55,7 +55,7 @@ def summarise(meter: ReachMeter, records: list[Record]) -> Record:
 
 
 def sentence(flags: TrainFlags, reach: Record) -> str:
-    """How many layers learn and, when they are fewer than half, the flag that changes it."""
+    """Return how many layers learn and, when they are fewer than half, the flag that changes it."""
     learning, layers = reach["learning_layers"], reach["layers"]
     start = f"{learning} of {layers} layers learn"
     if 2 * learning >= layers:

@@ -1,4 +1,4 @@
-"""The inference solvers of `mupc train`, and which flags each of them uses."""
+"""The solvers of `mupc train`, and the flags that each of them uses."""
 
 from collections.abc import Callable
 from typing import NamedTuple
@@ -11,14 +11,14 @@ ODE_TOL = 1e-3
 
 
 class Choice(NamedTuple):
-    """How to make a solver, and the flags it listens to."""
+    """How to make a solver, and the flags that it uses."""
 
     make: Callable[[TrainFlags], AbstractSolver]
     flags: tuple[str, ...]
 
 
 def make_solver(config: TrainFlags) -> AbstractSolver:
-    """The solver that a configuration asks for; flags that it would not listen to are refused."""
+    """Return the solver that the flags ask for. Flags without an effect on it are refused."""
     choice = SOLVERS[config.solver]
     for name, flag in _given(config).items():
         if name not in choice.flags:
@@ -30,13 +30,13 @@ def make_solver(config: TrainFlags) -> AbstractSolver:
 
 
 def without_effect(config: TrainFlags) -> list[str]:
-    """The flags about inference that were given to a method that has none."""
+    """Return the flags about inference that were given to a method without inference."""
     others = ("solver", "output_precision", "activity_decay")
     return list(_given(config, others).values()) if config.method == "bp" else []
 
 
 def _given(config: TrainFlags, others: tuple[str, ...] = ()) -> dict[str, str]:
-    """The flags of solvers, and others, that differ from their defaults, as they are written."""
+    """Return the flags of solvers, and others, that differ from their defaults, as they are written."""
     names = dict.fromkeys((*others, *(flag for choice in SOLVERS.values() for flag in choice.flags)))
     given = {name: getattr(config, name) for name in names if getattr(config, name) != getattr(InferenceFlags, name)}
     return {name: f"--{name.replace('_', '-')} {value}" for name, value in given.items()}
