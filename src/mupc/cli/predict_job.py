@@ -99,7 +99,7 @@ def _open_images(folder: Path, notes: Notes, resize: bool) -> Samples:
         )
     if isinstance(scale, np.ndarray) or not 0 < scale < 1:
         raise ValueError(
-            f"the model was trained on numbers other than pixels, and the images of {folder} only have pixels: save the "
+            f"the model was trained on numbers other than pixels, and images of {folder} hold only pixels: save the "
             "samples as x in a .npz file."
         )
     images, unit = find_images(folder), 1 / (scale * WHITE)  # digits count to 16, others to 255
