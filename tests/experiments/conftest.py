@@ -7,6 +7,7 @@ from typing import ClassVar
 import pytest
 
 from mupc import experiments
+from mupc.experiments._store import strict
 
 
 @dataclasses.dataclass(frozen=True)
@@ -63,3 +64,22 @@ class Toy:
 @pytest.fixture
 def toy():
     return Toy()
+
+
+@pytest.fixture
+def drawings(tmp_path):
+    """Draw the first so many rows, for each count, and return the pictures that differ, as bytes."""
+    from matplotlib import image
+
+    def draw(figure, config, finished, counts):
+        found = set()
+        for count in counts:
+            kept = dict(list(finished.items())[:count])
+            progress = experiments.FigureProgress(kept, list(finished), {})
+            path = tmp_path / f"{count}.png"
+            figure.plot(strict(experiments.record(figure, "quick", config, progress)), path)
+            assert path.stat().st_size < 300_000
+            found.add(image.imread(path).tobytes())
+        return found
+
+    return draw

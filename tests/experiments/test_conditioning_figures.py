@@ -9,7 +9,7 @@ import pytest
 
 import mupc
 from mupc import experiments
-from mupc.experiments._conditioning import KINDS, ConditionCell, ConditionConfig, Measured, SliceCell, run_cell
+from mupc.experiments._conditioning import KINDS, ConditionCell, ConditionConfig, ConditionTable, SliceCell, run_cell
 from mupc.experiments.conditioning import power_law
 
 HOLDS, FAILS, NOT_RUN, REPORTED = experiments.VERDICTS
@@ -98,7 +98,7 @@ def test_power_laws_are_found():
     claims = figure.claims(config, found)
     assert [claim.verdict for claim in claims] == [HOLDS] * 3
     assert all("N=512: H^1.90 (R² 1.000)" in claim.measured for claim in claims)
-    assert power_law(Measured(config, found), "sp", 64)[0] == pytest.approx(1.9)
+    assert power_law(ConditionTable(config, found), "sp", 64)[0] == pytest.approx(1.9)
     assert verdicts("condition-numbers", lambda c: 1 + (c.depth == 64))[0] == FAILS
 
 
@@ -187,4 +187,4 @@ def test_exponents_of_a_plane():
         | {"definite": "positive definite", "condition_number": 5 * h**1.5 * n**0.25}
         for n, h in itertools.product(config.widths, config.depths)
     ]
-    assert Measured(config, table).exponents("sp", "linear", config.widths) == pytest.approx((1.5, 0.25))
+    assert ConditionTable(config, table).exponents("sp", "linear", config.widths) == pytest.approx((1.5, 0.25))

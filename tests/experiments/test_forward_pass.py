@@ -7,7 +7,8 @@ import pytest
 
 import mupc
 from mupc import experiments
-from mupc.experiments.forward_pass import KINDS, ForwardCell, ForwardConfig, run_cell, size_at
+from mupc.experiments._figure import MissingCellsError
+from mupc.experiments.forward_pass import KINDS, ForwardCell, ForwardConfig, profile, run_cell
 
 HOLDS, FAILS, NOT_RUN = experiments.HOLDS, experiments.FAILS, experiments.NOT_RUN
 LAYERS = ForwardConfig().layers
@@ -96,15 +97,17 @@ def test_sizes_are_means_over_the_forward_pass(kind, activation):
     cell = ForwardCell(kind, activation, layers=5, width=8, batch=4, seed=0, precision="float32")
     found = run_cell(cell, experiments.RunContext())["sizes"]
     network_key, input_key = jr.split(jr.key(0))
-    row = KINDS[kind]
-    network = mupc.Network(
-        8, 1, 8, 4, activation=activation, parameterisation=row.parameterisation, skip=row.skip, key=network_key
-    )
+    skip = {"sp": 1, "orthogonal": 0, "mupc": 1}[kind]
+    network = mupc.Network(8, 1, 8, 4, activation=activation, parameterisation=kind, skip=skip, key=network_key)
     activities, _ = mupc.forward(network, jr.normal(input_key, (4, 8)).astype(jnp.float32), precision="float32")
     np.testing.assert_allclose(found, np.mean(np.abs(activities), axis=(1, 2)), rtol=1e-4)
 
 
-def test_the_last_hidden_layer_of_a_shallower_network_is_a_layer_of_the_deepest():
-    rows = [{"kind": "sp", "activation": "linear", "layers": 6, "sizes": [1.0, 2.0, 3.0, 4.0, 5.0]}]
-    assert size_at(rows, "sp", "linear", 6) == 5
-    assert size_at(rows, "sp", "linear", 4) == 3
+def test_a_shallower_network_is_the_first_layers_of_the_deepest_unless_multipliers_depend_on_depth():
+    rows = [
+        {"kind": k, "activation": "linear", "layers": 6, "sizes": [1.0, 2.0, 3.0, 4.0, 5.0]} for k in ("sp", "mupc")
+    ]
+    assert profile(rows, "sp", "linear", 6) == [1, 2, 3, 4, 5]
+    assert profile(rows, "sp", "linear", 4) == [1, 2, 3]
+    with pytest.raises(MissingCellsError):
+        profile(rows, "mupc", "linear", 4)

@@ -197,7 +197,7 @@ def test_a_small_figure_from_end_to_end(tmp_path):
     assert progress.complete and not progress.failed
     record = experiments.record(figure, "quick", config, progress)
     path = experiments.save(figure, record, tmp_path)
-    assert path.with_suffix(".png").read_bytes().startswith(b"\x89PNG")
+    assert path.with_suffix(".png").stat().st_size < 300_000
     (run,) = [r for r in record["data"] if not r["validation"]]
     tuning = [r for r in record["data"] if r["validation"]]
     assert len(tuning) == 2

@@ -26,7 +26,7 @@ class CatalogueEntry:
                 f"{self.slug} is not built yet, it comes with a later version. `mupc reproduce --list` shows which are."
             )
         figures: dict[str, Figure] = importlib.import_module(f"{__package__}.{self.module}").FIGURES
-        return figures[self.slug]
+        return dataclasses.replace(figures[self.slug], title=self.title)
 
 
 _OVER_TRAINING = "training_conditioning"

@@ -8,16 +8,19 @@ import functools
 import itertools
 import math
 import statistics
-from typing import TYPE_CHECKING, Any, ClassVar
+from collections.abc import Hashable
+from typing import TYPE_CHECKING
 
-from ._figure import FigureCell, FigureConfig, Finished, MissingCellsError, Row, RunContext, Table
+from ._declaration import cells_over
+from ._figure import FigureCell, FigureConfig, Finished, Row, RunContext, Table
+from ._measuring import grouped, require
 
 if TYPE_CHECKING:
-    from ..network import Network
+    from ..network import Network, PRNGKeyArray
 
 
 @dataclasses.dataclass(frozen=True)
-class Kind:
+class NetworkKind:
     """A way to build networks."""
 
     label: str
@@ -26,15 +29,15 @@ class Kind:
 
 
 KINDS = {
-    "sp": Kind("SP, no skips", "sp", 0),
-    "sp-skips": Kind("SP, skips", "sp", 1),
-    "mupc": Kind("μPC, skips", "mupc", 1),
-    "orthogonal": Kind("orthogonal, no skips", "orthogonal", 0),
+    "sp": NetworkKind("SP, no skips", "sp", 0),
+    "sp-skips": NetworkKind("SP, skips", "sp", 1),
+    "mupc": NetworkKind("μPC, skips", "mupc", 1),
+    "orthogonal": NetworkKind("orthogonal, no skips", "orthogonal", 0),
 }
 POWERS = tuple(2**power for power in range(1, 8))
 FITTED, RANDOM = "prediction", "normal"
-"""Targets of the sample: what the network predicts, or standard normal numbers. Only activations with a second
-derivative tell them apart, since it is multiplied by the output error."""
+"""Targets of the sample: what the network predicts, or standard normal numbers. They differ only for activations with a
+second derivative, which is multiplied by the output error."""
 CURVED = ("tanh",)
 
 
@@ -63,7 +66,8 @@ class ConditionConfig(FigureConfig):
 class ConditionCell(FigureCell):
     """The extreme eigenvalues of one network."""
 
-    family: ClassVar[str] = "conditioning"
+    family = "conditioning"
+    words = "{kind} {activation} N={width} H={depth} α={decay:g}, target: {target}, seed {seed}"
 
     kind: str
     activation: str
@@ -73,18 +77,13 @@ class ConditionCell(FigureCell):
     target: str
     seed: int
 
-    @property
-    def label(self) -> str:
-        decay = f" α={self.decay:g}" if self.decay else ""
-        target = " random target" if self.target == RANDOM else ""
-        return f"{self.kind} {self.activation} N={self.width} H={self.depth}{decay}{target} seed {self.seed}"
-
 
 @dataclasses.dataclass(frozen=True)
 class SliceCell(FigureCell):
     """The energy on a grid over [−span, span]² along the extreme eigenvectors of one network's Hessian."""
 
-    family: ClassVar[str] = "landscape-slices"
+    family = "landscape-slices"
+    words = "landscape of {kind} {activation} N={width} H={depth}"
 
     kind: str
     activation: str
@@ -94,32 +93,26 @@ class SliceCell(FigureCell):
     span: float = 2.0
     points: int = 30
 
-    @property
-    def label(self) -> str:
-        return f"landscape of {self.kind} {self.activation} N={self.width} H={self.depth}"
-
 
 def cells(config: ConditionConfig, finished: Finished) -> list[FigureCell]:
-    """Slices first, then small networks before large ones."""
-    slices = [
-        SliceCell(kind, activation, config.slice_width, depth)
-        for kind, activation, depth in itertools.product(config.kinds, config.activations, config.slices)
-    ]
+    """Return slices first, then small networks before large ones."""
+    forms = {"kind": config.kinds, "activation": config.activations}
+    slices = cells_over(SliceCell, config, **forms, width=config.slice_width, depth=config.slices)
     sizes = sorted(itertools.product(config.depths, config.widths), key=math.prod)
-    largest = [(max(config.depths), max(config.widths))]
-    grids = ((config.kinds, sizes), (config.reference, largest))
-    return slices + [
-        ConditionCell(kind, activation, width, depth, config.decay, target, seed)
-        for kinds, grid in grids
-        for (depth, width), kind, activation, seed in itertools.product(
-            grid, kinds, config.activations, range(config.seeds)
-        )
-        for target in ((FITTED, RANDOM) if activation in CURVED else (FITTED,))
+    grids = [(size, config.kinds) for size in sizes] + [(sizes[-1], config.reference)]
+    rest = {"activation": config.activations, "seed": range(config.seeds), "target": (FITTED, RANDOM)}
+    networks = [
+        cell
+        for (depth, width), kinds in grids
+        for cell in cells_over(ConditionCell, config, depth=depth, width=width, kind=kinds, **rest)
+        if cell.target == FITTED or cell.activation in CURVED
     ]
+    return [*slices, *networks]
 
 
 def run_cell(cell: ConditionCell | SliceCell, context: RunContext) -> Row:
-    """λmax, λmin and κ at the forward pass of a standard normal input; or the slice around the linear solution."""
+    """Return λmax, λmin and κ at the forward pass of a standard normal input; or the slice around the linear
+    solution."""
     import jax
     import jax.random as jr
 
@@ -141,72 +134,56 @@ def run_cell(cell: ConditionCell | SliceCell, context: RunContext) -> Row:
             y = output if cell.target == FITTED else y
         energy = Energy(activity_decay=cell.decay)
         ends = theory.condition_number(network, x, y, activities, energy=energy, method="iterative")
-    return {
-        "largest": ends.largest,
-        "smallest": ends.smallest,
-        "condition_number": ends.kappa,
-        "definite": ends.definite,
-    }
+    row = {name: getattr(ends, name) for name in ("largest", "smallest", "definite")}
+    return {**row, "condition_number": ends.kappa}
 
 
-def _network(cell: ConditionCell | SliceCell, activation: str, key: Any) -> Network:
+def _network(cell: ConditionCell | SliceCell, activation: str, key: PRNGKeyArray) -> Network:
     from ..network import Network
 
-    kind = KINDS[cell.kind]
-    return Network(
-        cell.width,
-        cell.width,
-        width=cell.width,
-        hidden_layers=cell.depth,
-        activation=activation,
-        parameterisation=kind.parameterisation,
-        skip=kind.skip,
-        key=key,
-    )
+    n, kind = cell.width, KINDS[cell.kind]
+    form = {"parameterisation": kind.parameterisation, "skip": kind.skip}
+    return Network(n, n, n, cell.depth, activation=activation, key=key, **form)  # type: ignore[arg-type]
 
 
 @dataclasses.dataclass(frozen=True)
-class Measured:
-    """Medians over seeds, from the rows of a table."""
+class ConditionTable:
+    """Medians over seeds, from the rows of a table. A network is named by its kind, activation, width and depth, and by
+    its target if that is not what it predicts."""
 
     config: ConditionConfig
     table: Table
 
     @functools.cached_property
-    def _rows(self) -> dict[tuple[Any, ...], Table]:
-        groups: dict[tuple[Any, ...], Table] = {}
-        for row in self.table:
-            if "definite" in row:
-                names = ("kind", "activation", "width", "depth", "target")
-                groups.setdefault(tuple(row[name] for name in names), []).append(row)
-        return groups
+    def _groups(self) -> dict[tuple[Hashable, ...], Table]:
+        rows = [row for row in self.table if "definite" in row]
+        return grouped(rows, "kind", "activation", "width", "depth", "target")
 
-    def rows(self, kind: str, activation: str, width: int, depth: int, target: str = FITTED) -> Table:
-        found = self._rows.get((kind, activation, width, depth, target), [])
-        if len(found) < self.config.seeds:
-            raise MissingCellsError(f"{kind} {activation} N={width} H={depth}")
-        return found
+    def rows(self, *network: str | int) -> Table:
+        kind, activation, width, depth, *_ = network
+        found = self._groups.get(network if len(network) > 4 else (*network, FITTED), [])
+        return [*require(found, self.config.seeds, f"{kind} {activation} N={width} H={depth}")]
 
-    def median(self, name: str, *where: Any) -> float:
-        return statistics.median(float(row[name]) for row in self.rows(*where))
+    def median(self, name: str, *network: str | int) -> float:
+        return statistics.median(float(row[name]) for row in self.rows(*network))
 
-    def kappa(self, *where: Any) -> float:
-        """κ; infinite where float64 cannot tell the smallest eigenvalue from zero, NaN where one is negative."""
-        rows = self.rows(*where)
-        values = [_kappa(row) for row in rows]
+    def kappa(self, *network: str | int) -> float:
+        """Return κ: infinite where float64 cannot tell the smallest eigenvalue from zero, NaN where one is negative."""
+        values = [_kappa(row) for row in self.rows(*network)]
         return math.nan if any(map(math.isnan, values)) else statistics.median(values)
 
     def indefinite(self, kind: str, activation: str) -> dict[tuple[int, int], float]:
-        """The sizes (N, H) with a negative eigenvalue for a random target in some seed, and the least of them."""
-        found = {}
-        for width, depth in itertools.product(self.config.widths, self.config.depths):
-            rows = self.rows(kind, activation, width, depth, RANDOM)
-            if any(row["definite"] == "indefinite" for row in rows):
-                found[width, depth] = min(row["smallest"] for row in rows)
-        return found
+        """Return the sizes (N, H) that have a negative eigenvalue for a random target in some seed, and the least."""
+        sizes = itertools.product(self.config.widths, self.config.depths)
+        found = {size: self.rows(kind, activation, *size, RANDOM) for size in sizes}
+        return {
+            size: min(row["smallest"] for row in rows)
+            for size, rows in found.items()
+            if any(row["definite"] == "indefinite" for row in rows)
+        }
 
     def exponents(self, kind: str, activation: str, widths: tuple[int, ...]) -> tuple[float, float]:
-        """The powers of H and of N in κ, by least squares over the grid of these widths and all depths."""
+        """Return the powers of H and of N in κ, by least squares over the grid of these widths and all depths."""
         import numpy as np
 
         sizes = list(itertools.product(widths, self.config.depths))

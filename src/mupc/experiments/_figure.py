@@ -35,15 +35,18 @@ class FigureCell:
     """One training run or one computation: hashable, JSON-able, and all that its result depends on.
 
     `version` is raised when the code of a family changes its numbers, so that cells saved before are not reused.
+    `words` is a format of the cell's fields for its label; without one, the label lists all of them.
     """
 
     family: ClassVar[str] = "none"
     version: ClassVar[int] = 1
+    words: ClassVar[str] = ""
 
     @property
     def label(self) -> str:
         """A few words for a progress line."""
-        return " ".join(str(value) for value in dataclasses.asdict(self).values())
+        fields = dataclasses.asdict(self)
+        return self.words.format(**fields) if self.words else " ".join(map(str, fields.values()))
 
     @property
     def group(self) -> object:
@@ -82,20 +85,20 @@ class Claim:
     verdict: str
 
 
-def judge(claim: str, expected: str, measure: Callable[[], tuple[bool, str]]) -> Claim:
-    """Return the claim with its verdict. `measure` returns whether it is true and the numbers; it raises
+def judge(claim: str, expected: str, measure: Callable[..., tuple[bool, str]], *arguments: object) -> Claim:
+    """Return the claim with its verdict. `measure(*arguments)` returns whether it is true and the numbers; it raises
     `MissingCellsError` where cells are missing."""
 
     def verdict() -> tuple[str, str]:
-        true, measured = measure()
+        true, measured = measure(*arguments)
         return (HOLDS if true else FAILS), measured
 
     return _decided(claim, expected, verdict)
 
 
-def report_only(claim: str, expected: str, measure: Callable[[], str]) -> Claim:
+def report_only(claim: str, expected: str, measure: Callable[..., str], *arguments: object) -> Claim:
     """Return numbers of which nothing is asked, so that they can neither hold nor fail."""
-    return _decided(claim, expected, lambda: (REPORTED, measure()))
+    return _decided(claim, expected, lambda: (REPORTED, measure(*arguments)))
 
 
 def _decided(claim: str, expected: str, decide: Callable[[], tuple[str, str]]) -> Claim:
@@ -118,10 +121,10 @@ class Figure:
     - `run_group(cells, context)`: the numbers of several cells of one group, computed as one program.
     - `checked(config, table, claim)`: for a claim that fails, a sentence on what was checked to rule out a mistake of
       ours; None if nothing was.
+    - `title`: set by the catalogue, where it is written.
     """
 
     slug: str
-    title: str
     caption: str
     presets: Mapping[str, FigureConfig]
     cells: Callable[[Any, Finished], list[FigureCell]]
@@ -130,6 +133,7 @@ class Figure:
     plot: Callable[[Row, Path], None]
     run_group: Callable[[Any, RunContext], list[Row]] | None = None
     checked: Callable[[Any, Table, Claim], str | None] = lambda config, table, claim: None
+    title: str = ""
 
     def config(self, preset: str, precision: str | None = None) -> FigureConfig:
         """The frozen config of a preset, with its precision overridden if asked."""

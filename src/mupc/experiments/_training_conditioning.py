@@ -1,5 +1,5 @@
-"""Training runs whose inference is measured as they go: the condition number κ of the activity Hessian at every
-evaluation. And the predicates of claims.md on them."""
+"""Training runs that record the condition number κ of the activity Hessian at every evaluation, and the predicates of
+claims.md on them."""
 
 from __future__ import annotations
 
@@ -7,11 +7,12 @@ import dataclasses
 import itertools
 import math
 import statistics
-from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
 
 from . import _building, _training, _training_claims
 from ._figure import Claim, FigureCell, Finished, Row, RunContext, Table, judge, report_only
+from ._measuring import Finding
 from ._methods import METHODS
 from ._training import TrainingCell, TrainingConfig
 from ._training_claims import TrainingRuns
@@ -20,9 +21,11 @@ if TYPE_CHECKING:
     from ..network import Network
 
 DENSE = 1024
-"""Up to so many unknowns all eigenvalues are computed, which is quicker than to look for the extremes."""
+"""Up to this many unknowns all eigenvalues are computed, which is quicker than searching for the extremes."""
 ENDS = ("condition_number", "largest", "smallest")
-Outcome = tuple[bool, str]
+PLAIN = "sp-gd"
+"""The method that others are compared with: standard networks without skips, inferred by gradient descent."""
+WORSE = 10.0
 
 
 @dataclasses.dataclass(frozen=True)
@@ -50,7 +53,7 @@ class ConditionedConfig(TrainingConfig):
 class ConditionedCell(TrainingCell):
     """One training run that is measured. Tuning runs are not, and stay plain ones."""
 
-    family: ClassVar[str] = "training-conditioning"
+    family = "training-conditioning"
 
     @property
     def label(self) -> str:
@@ -63,25 +66,23 @@ class ConditionedCell(TrainingCell):
 
 
 def cells(config: ConditionedConfig, finished: Finished) -> list[FigureCell]:
-    """The runs that are not measured first."""
-    return list(_cells(config, finished))
+    """Return the runs that are not measured first."""
+    unmeasured = [cell for part in config.unmeasured for cell in _training.cells(part, finished)]
+    return [*unmeasured, *map(_measured, _training.cells(config, finished))]
 
 
-def _cells(config: ConditionedConfig, finished: Finished) -> Iterator[FigureCell]:
-    for beside in config.unmeasured:
-        yield from _training.cells(beside, finished)
-    for cell in _training.cells(config, finished):
-        assert isinstance(cell, TrainingCell)
-        yield cell if cell.validation else ConditionedCell(**dataclasses.asdict(cell))
+def _measured(cell: FigureCell) -> FigureCell:
+    assert isinstance(cell, TrainingCell)
+    return cell if cell.validation else ConditionedCell(**dataclasses.asdict(cell))
 
 
 def run_cell(cell: TrainingCell, context: RunContext) -> Row:
-    """One run, with κ in its history if it is to be measured."""
+    """Train one network, with κ in its history if it is to be measured."""
     return run_group([cell], context)[0]
 
 
 def run_group(group: Sequence[TrainingCell], context: RunContext) -> list[Row]:
-    """The runs of one group as one program."""
+    """Train the networks of one group as one program."""
     first = group[0]
     if not isinstance(first, ConditionedCell):
         return _training.run_group(group, context)
@@ -95,8 +96,8 @@ def run_group(group: Sequence[TrainingCell], context: RunContext) -> list[Row]:
 
 
 def ends(network: Network, sample: Any, method: str) -> Row:
-    """The ends of the activity Hessian's spectrum at the forward pass, for a target that the network predicts: the
-    same quantity as in the figures of networks before training."""
+    """Return the ends of the activity Hessian's spectrum at the forward pass, for a target that the network predicts:
+    the same quantity as in the figures of networks before training."""
     from ..diagnostics import Conditioning
     from ..network import forward
 
@@ -105,7 +106,7 @@ def ends(network: Network, sample: Any, method: str) -> Row:
 
 
 def kappas(row: Row) -> list[float]:
-    """κ at each evaluation; infinite where float64 cannot tell the smallest eigenvalue from zero."""
+    """Return κ at each evaluation; infinite where float64 cannot tell the smallest eigenvalue from zero."""
     history = row["history"]
     return [
         math.inf if kappa is None and largest is not None else math.nan if kappa is None else float(kappa)
@@ -114,9 +115,8 @@ def kappas(row: Row) -> list[float]:
 
 
 @dataclasses.dataclass(frozen=True)
-class Trained:
-    """What the measured runs of one activation found, by hidden layers: medians of κ and means of accuracy over
-    seeds."""
+class ConditionedRuns:
+    """The measured runs of one activation, by hidden layers: medians of κ and means of accuracy over seeds."""
 
     config: ConditionedConfig
     table: Table
@@ -126,128 +126,113 @@ class Trained:
     def deepest(self) -> int:
         return max(self.config.depths)
 
-    def kappa(self, method: str, depth: int, place: int) -> float:
-        rows = self._runs.rows(method, self.activation, self.config.widths[0], depth)
-        return statistics.median(kappas(row)[place] for row in rows)
-
-    def accuracy(self, method: str, depth: int) -> float:
-        return self._runs.final(method, self.activation, depth)
+    @property
+    def compared(self) -> tuple[str, str]:
+        """The method that the figure is about, and the one to compare it with."""
+        return self.config.method, PLAIN
 
     @property
-    def _runs(self) -> TrainingRuns:
-        return TrainingRuns(self.config, self.table)
+    def labels(self) -> list[str]:
+        return [METHODS[method].label for method in self.compared]
+
+    def rows(self, method: str, depth: int) -> Table:
+        return TrainingRuns(self.config, self.table).rows(method, self.activation, self.config.widths[0], depth)
+
+    def kappa(self, method: str, depth: int, place: int) -> float:
+        return statistics.median(kappas(row)[place] for row in self.rows(method, depth))
+
+    def accuracy(self, method: str, depth: int) -> float:
+        return TrainingRuns(self.config, self.table).final(method, self.activation, depth)
 
 
-Predicates = Callable[[Trained], list[Claim]]
+Predicates = Callable[[ConditionedRuns], list[Claim]]
 
 
-def grows(found: Trained) -> list[Claim]:
-    """κ at the end above κ at the start, by the factor asked for."""
-    config, factor = found.config, found.config.growth
+def grows(runs: ConditionedRuns) -> list[Claim]:
+    """Judge that κ at the end is above κ at the start, by the factor asked for."""
+    factor = runs.config.growth
 
-    def measure() -> Outcome:
-        pairs = {h: [found.kappa(config.method, h, place) for place in (0, -1)] for h in config.depths}
+    def measure() -> Finding:
+        pairs = {depth: _ends_of_training(runs, depth) for depth in runs.config.depths}
         true = all(end > factor * start for start, end in pairs.values())
-        return true, ", ".join(f"H={h}: {_pair(start, end)}" for h, (start, end) in pairs.items())
+        return true, ", ".join(f"H={depth}: {_pair(*pair)}" for depth, pair in pairs.items())
 
     times = f"{factor:g} × " if factor != 1 else ""
-    return [judge(f"κ grows with training, {found.activation}", f"κ at the end > {times}κ at the start", measure)]
+    return [judge(f"κ grows with training, {runs.activation}", f"κ at the end > {times}κ at the start", measure)]
 
 
-def reported(found: Trained) -> list[Claim]:
+def reported(runs: ConditionedRuns) -> list[Claim]:
     """Report κ at both ends of training and at its highest."""
-    config = found.config
 
     def told(depth: int) -> str:
-        rows = TrainingRuns(config, found.table).rows(config.method, found.activation, config.widths[0], depth)
-        start, end = (found.kappa(config.method, depth, place) for place in (0, -1))
-        return f"H={depth}: {_pair(start, end)}, highest {max(max(kappas(row)) for row in rows):.3g}"
+        highest = max(max(kappas(row)) for row in runs.rows(runs.config.method, depth))
+        return f"H={depth}: {_pair(*_ends_of_training(runs, depth))}, highest {highest:.3g}"
 
-    def measure() -> str:
-        return "; ".join(map(told, config.depths))
-
-    return [report_only(f"κ over training, {found.activation}", "reported", measure)]
+    text = f"κ over training, {runs.activation}"
+    return [report_only(text, "reported", lambda: "; ".join(map(told, runs.config.depths)))]
 
 
-def falls(found: Trained) -> list[Claim]:
-    """Deeper networks are worse."""
-    depths = sorted(found.config.depths)
+def falls(runs: ConditionedRuns) -> list[Claim]:
+    """Judge that deeper networks are worse."""
 
-    def measure() -> Outcome:
-        finals = [found.accuracy(found.config.method, depth) for depth in depths]
-        listed = ", ".join(f"H={depth}: {value:.2f}" for depth, value in zip(depths, finals, strict=True))
-        return all(a > b for a, b in itertools.pairwise(finals)), f"{listed} %"
+    def measure() -> Finding:
+        finals = {depth: runs.accuracy(runs.config.method, depth) for depth in sorted(runs.config.depths)}
+        listed = ", ".join(f"H={depth}: {value:.2f}" for depth, value in finals.items())
+        return all(a > b for a, b in itertools.pairwise(finals.values())), f"{listed} %"
 
-    return [judge(f"accuracy falls with depth, {found.activation}", "final accuracy falling in H", measure)]
-
-
-def worse_than(other: str) -> Predicates:
-    """At the greatest depth: less accurate, and worse conditioned at the end."""
-
-    def claims(found: Trained) -> list[Claim]:
-        method, depth, activation = found.config.method, found.deepest, found.activation
-        names = [METHODS[name].label for name in (method, other)]
-
-        def accuracy() -> Outcome:
-            own, others = (found.accuracy(name, depth) for name in (method, other))
-            return own < others, f"{names[0]} {own:.2f} %, {names[1]} {others:.2f} %"
-
-        def kappa() -> Outcome:
-            own, others = (found.kappa(name, depth, -1) for name in (method, other))
-            return own > others, f"{names[0]} {own:.3g}, {names[1]} {others:.3g}"
-
-        return [
-            judge(f"{names[0]} learns less at H={depth}, {activation}", f"accuracy below that of {names[1]}", accuracy),
-            judge(
-                f"{names[0]} ends worse conditioned at H={depth}, {activation}", f"κ above that of {names[1]}", kappa
-            ),
-        ]
-
-    return claims
+    return [judge(f"accuracy falls with depth, {runs.activation}", "final accuracy falling in H", measure)]
 
 
-WORSE = 10.0
+def worse_than_plain(runs: ConditionedRuns) -> list[Claim]:
+    """Judge that a method is less accurate than `PLAIN` at the greatest depth, and worse conditioned at the end."""
+    (own, plain), at = runs.labels, f"at H={runs.deepest}, {runs.activation}"
+
+    def kappa() -> Finding:
+        values = [runs.kappa(method, runs.deepest, -1) for method in runs.compared]
+        return values[0] > values[1], f"{own} {values[0]:.3g}, {plain} {values[1]:.3g}"
+
+    return [
+        judge(f"{own} learns less {at}", f"accuracy below that of {plain}", _less_accurate, runs, True),
+        judge(f"{own} ends worse conditioned {at}", f"κ above that of {plain}", kappa),
+    ]
 
 
-def skips_against(other: str) -> Predicates:
-    """Worse conditioned at the start at every depth, and yet no less accurate at the greatest."""
+def skips_against_plain(runs: ConditionedRuns) -> list[Claim]:
+    """Judge that skips condition worse than `PLAIN` at the start at every depth, and yet learn no less at the
+    greatest."""
+    plain, activation = runs.labels[1], runs.activation
 
-    def claims(found: Trained) -> list[Claim]:
-        method, depth, activation = found.config.method, found.deepest, found.activation
-        names = [METHODS[name].label for name in (method, other)]
+    def kappa() -> Finding:
+        pairs = {h: [runs.kappa(method, h, 0) for method in runs.compared] for h in runs.config.depths}
+        told = ", ".join(f"H={h}: {own:.3g} and {other:.3g}" for h, (own, other) in pairs.items())
+        return all(own >= WORSE * other for own, other in pairs.values()), told
 
-        def kappa() -> Outcome:
-            pairs = {h: [found.kappa(name, h, 0) for name in (method, other)] for h in found.config.depths}
-            told = ", ".join(f"H={h}: {own:.3g} and {others:.3g}" for h, (own, others) in pairs.items())
-            return all(own >= WORSE * others for own, others in pairs.values()), told
-
-        def accuracy() -> Outcome:
-            own, others = (found.accuracy(name, depth) for name in (method, other))
-            return own >= others, f"{names[0]} {own:.2f} %, {names[1]} {others:.2f} %"
-
-        return [
-            judge(
-                f"skips condition worse at every depth, {activation}",
-                f"κ at the start ≥ {WORSE:g} × that of {names[1]}",
-                kappa,
-            ),
-            judge(
-                f"and yet learn no less at H={depth}, {activation}", f"accuracy not below that of {names[1]}", accuracy
-            ),
-        ]
-
-    return claims
+    start, no_less = f"κ at the start ≥ {WORSE:g} × that of {plain}", f"and yet learn no less at H={runs.deepest}"
+    return [
+        judge(f"skips condition worse at every depth, {activation}", start, kappa),
+        judge(f"{no_less}, {activation}", f"accuracy not below that of {plain}", _less_accurate, runs, False),
+    ]
 
 
 def all_claims(*predicates: Predicates) -> Callable[[ConditionedConfig, Table], list[Claim]]:
-    """Those of the runs that are not measured, then each predicate for each activation."""
+    """Return a `Figure.claims`: those of the runs that are not measured, then each predicate for each activation."""
 
     def claims(config: ConditionedConfig, table: Table) -> list[Claim]:
-        beside = [claim for part in config.unmeasured for claim in _training_claims.claims(part, table)]
-        measured = itertools.product(config.activations, predicates)
-        return beside + [claim for act, build in measured for claim in build(Trained(config, table, act))]
+        unmeasured = [claim for part in config.unmeasured for claim in _training_claims.claims(part, table)]
+        runs = [ConditionedRuns(config, table, activation) for activation in config.activations]
+        return unmeasured + [claim for one, build in itertools.product(runs, predicates) for claim in build(one)]
 
     return claims
+
+
+def _less_accurate(runs: ConditionedRuns, expected: bool) -> Finding:
+    values = [runs.accuracy(method, runs.deepest) for method in runs.compared]
+    told = ", ".join(f"{label} {value:.2f} %" for label, value in zip(runs.labels, values, strict=True))
+    return (values[0] < values[1]) == expected, told
+
+
+def _ends_of_training(runs: ConditionedRuns, depth: int) -> tuple[float, float]:
+    return runs.kappa(runs.config.method, depth, 0), runs.kappa(runs.config.method, depth, -1)
 
 
 def _pair(start: float, end: float) -> str:

@@ -6,13 +6,14 @@
 from __future__ import annotations
 
 import dataclasses
-import itertools
+import functools
 import math
-from collections.abc import Callable
-from pathlib import Path
-from typing import ClassVar
+import statistics
 
-from ._figure import Claim, Figure, FigureCell, FigureConfig, Finished, MissingCellsError, Row, RunContext, Table, judge
+from .. import plots
+from ._declaration import cells_over, presets
+from ._figure import Claim, Figure, FigureCell, FigureConfig, Finished, Row, RunContext, Table, judge
+from ._measuring import Finding, fit_power, grouped, require
 
 SQUARE_ROOT, PLAIN = (0.35, 0.65), 0.8
 SETTINGS = {"auto": "lr = auto", "plain": "plain descent, best lr"}
@@ -20,7 +21,7 @@ SETTINGS = {"auto": "lr = auto", "plain": "plain descent, best lr"}
 
 @dataclasses.dataclass(frozen=True)
 class StepsConfig(FigureConfig):
-    """Linear μPC networks; both settings go on until the gradient norm is `tol` of its start."""
+    """Linear μPC networks; inference ends when the gradient norm is `tol` of its start, with both settings."""
 
     width: int = 32
     depths: tuple[int, ...] = (8, 16, 32, 64, 128)
@@ -31,10 +32,11 @@ class StepsConfig(FigureConfig):
 
 @dataclasses.dataclass(frozen=True)
 class StepsCell(FigureCell):
-    """One network, inferred both ways."""
+    """One network, inferred with both settings."""
 
-    family: ClassVar[str] = "automatic-steps"
-    version: ClassVar[int] = 2
+    family = "automatic-steps"
+    version = 2
+    words = "N={width} H={depth} seed {seed}"
 
     width: int
     depth: int
@@ -43,113 +45,81 @@ class StepsCell(FigureCell):
     tol: float
     precision: str
 
-    @property
-    def label(self) -> str:
-        return f"N={self.width} H={self.depth} seed {self.seed}"
-
 
 def cells(config: StepsConfig, finished: Finished) -> list[FigureCell]:
-    """Shallow networks first."""
-    return [
-        StepsCell(config.width, depth, seed, config.batch, config.tol, config.precision)
-        for depth, seed in itertools.product(config.depths, range(config.seeds))
-    ]
+    """Return the networks, shallow ones first."""
+    return [*cells_over(StepsCell, config, depth=config.depths, seed=range(config.seeds))]
 
 
 def run_cell(cell: StepsCell, context: RunContext) -> Row:
-    """Steps until the tolerance is met, and the condition number of the activity Hessian."""
+    """Return the steps until the tolerance is met, and the condition number of the activity Hessian."""
     import jax
     import jax.random as jr
 
     from ..inference import RESULTS, Energy, GradientDescent, extremes, infer, problem
     from ..network import POLICIES, Network
 
+    policy = POLICIES["float64"]
     with jax.enable_x64(True):
         keys = jr.split(jr.key(cell.seed), 3)
         size = (cell.width, cell.width, cell.width, cell.depth)
-        network = POLICIES["float64"].cast(Network(*size, activation="linear", key=keys[0]))
+        network = policy.cast(Network(*size, activation="linear", key=keys[0]))
         x, y = (jr.normal(key, (cell.batch, cell.width)) for key in keys[1:])
-        posed = problem(network, x, y, Energy(), POLICIES["float64"], activities=None, free_input=False)
+        posed = problem(network, x, y, Energy(), policy, activities=None, free_input=False)
         largest, smallest = (float(value[0]) for value in extremes(posed))  # the same for all samples
         limit = 10 * math.ceil(largest / smallest)
-        found = {}
-        for name, solver in {
+        solvers = {
             "auto": GradientDescent("auto", tol=cell.tol),
             "plain": GradientDescent(2 / (1.02 * largest + smallest), steps=limit, tol=cell.tol),
-        }.items():
-            solution = infer(network, x, y, solver)
-            reached = bool(solution.result == RESULTS.converged)
-            found[name] = int(solution.steps) if reached else None
-    return {"condition_number": largest / smallest, **found}
+        }
+        found = {name: infer(network, x, y, solver) for name, solver in solvers.items()}
+        steps = {name: int(one.steps) if one.result == RESULTS.converged else None for name, one in found.items()}
+    return {"condition_number": largest / smallest, **steps}
 
 
 def exponent(table: Table, setting: str) -> float:
-    """The slope of log steps over log κ, by least squares over all networks."""
-    import numpy as np
-
-    points = [(row["condition_number"], row[setting]) for row in table if row[setting]]
-    if len({row["depth"] for row in table}) < 2 or len(points) < len(table):
-        raise MissingCellsError(f"networks of several depths, all of them solved ({SETTINGS[setting]})")
-    kappa, steps = np.log(np.array(points, float)).T
-    return float(np.polyfit(kappa, steps, 1)[0])
+    """Return the power of κ in the number of steps, over all networks."""
+    solved = [row for row in table if row[setting]]
+    several = len({row["depth"] for row in table}) > 1
+    what = f"networks of several depths, all of them solved ({SETTINGS[setting]})"
+    require(solved if several else [], len(table), what)
+    return fit_power((row["condition_number"], row[setting]) for row in solved)[0]
 
 
 def claims(config: StepsConfig, table: Table) -> list[Claim]:
-    """Automatic settings pay the square root of what plain descent pays."""
+    """Judge that automatic settings pay the square root of what plain descent pays."""
 
-    def listed(setting: str) -> str:
-        steps: dict[int, list[int]] = {}
-        for row in table:
-            steps.setdefault(row["depth"], []).append(row[setting])
-        return ", ".join(f"H={depth}: {sorted(found)[len(found) // 2]}" for depth, found in steps.items())
-
-    def measure(setting: str, true: Callable[[float], bool]) -> Callable[[], tuple[bool, str]]:
-        def run() -> tuple[bool, str]:
-            slope = exponent(table, setting)
-            return true(slope), f"steps ∝ κ^{slope:.2f}; median steps {listed(setting)}"
-
-        return run
+    def grows(setting: str, least: float, most: float) -> Finding:
+        power = exponent(table, setting)
+        medians = ", ".join(
+            f"H={depth}: {statistics.median_high(row[setting] for row in rows)}"
+            for (depth,), rows in grouped(table, "depth").items()
+        )
+        return least <= power <= most, f"steps ∝ κ^{power:.2f}; median steps {medians}"
 
     low, high = SQUARE_ROOT
+    plain = "plain descent with its best step size needs steps that grow like κ"
     return [
-        judge(
-            'lr="auto" needs steps that grow like √κ',
-            f"exponent in [{low:g}, {high:g}]",
-            measure("auto", lambda slope: low <= slope <= high),
-        ),
-        judge(
-            "plain descent with its best step size needs steps that grow like κ",
-            f"exponent ≥ {PLAIN:g}",
-            measure("plain", lambda slope: slope >= PLAIN),
-        ),
+        judge('lr="auto" needs steps that grow like √κ', f"exponent in [{low:g}, {high:g}]", grows, "auto", low, high),
+        judge(plain, f"exponent ≥ {PLAIN:g}", grows, "plain", PLAIN, math.inf),
     ]
-
-
-def _plot(record: Row, path: Path) -> None:
-    from ..plots import draw_automatic_steps
-
-    draw_automatic_steps(record, path, SETTINGS)
 
 
 _PROTOCOL = (
     "Linear μPC networks with skips, input and output size N, standard normal inputs and targets, float64.",
-    "κ from Lanczos steps with the activity Hessian and with its inverse. Plain descent takes 2/(1.02 λmax + λmin), "
-    "almost its best fixed step size, which a user would not know.",
+    "κ comes from Lanczos steps with the activity Hessian and with its inverse. Plain descent takes 2/(1.02 λmax + "
+    "λmin), almost its best fixed step size, which a user would not know.",
 )
 
 _STEPS = Figure(
     "automatic-steps",
-    "Inference steps over depth: automatic settings and plain descent",
     "Steps until the activity gradient has fallen to a thousandth of its start, over the condition number of linear "
     "μPC networks of growing depth.",
-    {
-        "quick": StepsConfig(precision="float64", protocol=_PROTOCOL, width=16, depths=(4, 8, 16), seeds=1),
-        "paper": StepsConfig(precision="float64", protocol=_PROTOCOL),
-    },
+    presets(StepsConfig("float64", _PROTOCOL), width=16, depths=(4, 8, 16), seeds=1),
     cells,
     run_cell,
     claims,
-    _plot,
+    functools.partial(plots.draw_automatic_steps, labels=SETTINGS),
 )
 
 FIGURES = {_STEPS.slug: _STEPS}

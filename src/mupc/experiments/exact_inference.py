@@ -1,4 +1,4 @@
-"""SP trained with perfect inference: does the equilibrium suffice to train deep linear networks? `pc-analytic-infer`.
+"""SP trained with perfect inference: is the equilibrium enough to train deep linear networks? `pc-analytic-infer`.
 
 The paper preset takes about a quarter of an hour on one CPU core. Set OPENBLAS_NUM_THREADS=1 for it: exact inference
 factorises many small matrices, for which the threads of a busy machine wait longer than they work.
@@ -6,12 +6,16 @@ factorises many small matrices, for which the threads of a busy machine wait lon
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
 import statistics
-from pathlib import Path
+from collections.abc import Callable
 
+from .. import plots
+from ._declaration import presets
 from ._figure import Claim, Figure, Row, Table, judge, sentences
+from ._measuring import Finding, number
 from ._methods import METHODS
 from ._training import Rates, TrainingConfig, cells, run_cell
 from ._training_claims import TrainingRuns
@@ -24,10 +28,8 @@ UNTRAINED = "the training MSE ends below that of the untrained network"
 
 
 def ends(row: Row, name: str) -> tuple[float, float]:
-    """The mean of a run's curve over the first and over the last tenth of its intervals, each weighted by its steps.
-
-    A run that diverged ends at infinity, so that it never counts as decreasing.
-    """
+    """Return the mean of a run's curve over the first and over the last tenth of its intervals, each weighted by its
+    steps. A run that diverged ends at infinity, so that it never counts as decreasing."""
     steps, values = row["history"]["step"], row["history"][name][1:]  # nothing is trained before the first record
     lengths = [after - before for before, after in itertools.pairwise(steps)]
     count = math.ceil(len(values) / PART)
@@ -40,14 +42,13 @@ def ends(row: Row, name: str) -> tuple[float, float]:
 
 
 def claims(config: TrainingConfig, table: Table) -> list[Claim]:
-    """Loss and energy fall at every depth and seed, and the deepest networks do not generalise all the same."""
+    """Judge that loss and energy fall at every depth and seed, and the deepest networks still do not generalise."""
     runs = TrainingRuns(config, table)
+    where = (METHOD, config.activations[0], config.widths[0])
 
-    def rows(depth: int) -> Table:
-        return runs.rows(METHOD, config.activations[0], config.widths[0], depth)
-
-    def compare(pairs: dict[int, list[tuple[float, float]]]) -> tuple[bool, str]:
-        """Whether all pairs of all depths fall; their means, and how many do not."""
+    def falls(pair: Callable[[Row], tuple[float, float]]) -> Finding:
+        """Return whether the pairs of all runs fall; their means by depth, and how many do not."""
+        pairs = {depth: [pair(row) for row in runs.rows(*where, depth)] for depth in config.depths}
         rising = {depth: sum(not after < before for before, after in found) for depth, found in pairs.items()}
         listed = [
             f"H={depth}: {statistics.fmean(a for a, _ in found):.3g} → {statistics.fmean(b for _, b in found):.3g}"
@@ -56,37 +57,21 @@ def claims(config: TrainingConfig, table: Table) -> list[Claim]:
         ]
         return not any(rising.values()), ", ".join(listed)
 
-    def falls(name: str) -> tuple[bool, str]:
-        return compare({depth: [ends(row, name) for row in rows(depth)] for depth in config.depths})
-
-    def ends_below_start() -> tuple[bool, str]:
-        def pair(row: Row) -> tuple[float, float]:
-            first = row["first_train_loss"]
-            return math.inf if first is None else first, ends(row, "train_loss")[1]
-
-        return compare({depth: [pair(row) for row in rows(depth)] for depth in config.depths})
-
-    def near_chance() -> tuple[bool, str]:
-        where = (METHOD, config.activations[0], config.widths[0], runs.deepest)
-        finals, best = runs.finals(*where), max(runs.bests(*where))
+    def near_chance() -> Finding:
+        finals, best = runs.finals(*where, runs.deepest), max(runs.bests(*where, runs.deepest))
         mean = statistics.fmean(finals)
         seeds = ", ".join(f"{final:.2f}" for final in finals)
         return mean < NEAR_CHANCE, f"{mean:.2f} % (seeds: {seeds}; best of any evaluation {best:.2f})"
 
+    loss, energy = (functools.partial(ends, name=name) for name in ("train_loss", "energy"))
     tenths = "mean over the last tenth of training below that over the first, every H and seed"
+    first = "mean over the last tenth of training below the first batch's, every H and seed"
+    chance = f"test accuracy at H={runs.deepest} stays near chance"
     return [
-        judge("the training MSE falls over training", tenths, lambda: falls("train_loss")),
-        judge(
-            UNTRAINED,
-            "mean over the last tenth of training below the first batch's, every H and seed",
-            ends_below_start,
-        ),
-        judge("the equilibrated energy falls over training", tenths, lambda: falls("energy")),
-        judge(
-            f"test accuracy at H={runs.deepest} stays near chance",
-            f"< {NEAR_CHANCE:g} % at the end, mean over seeds",
-            near_chance,
-        ),
+        judge("the training MSE falls over training", tenths, falls, loss),
+        judge(UNTRAINED, first, falls, lambda row: (number(row["first_train_loss"]), loss(row)[1])),
+        judge("the equilibrated energy falls over training", tenths, falls, energy),
+        judge(chance, f"< {NEAR_CHANCE:g} % at the end, mean over seeds", near_chance),
     ]
 
 
@@ -97,14 +82,13 @@ _CHECKED = {
         "It is the step: with η=1e-4 instead of the paper's 1e-3, seed 0 falls from 4.4e+03 to 9.0 (last tenth)."
     )
 }
-_RATES = (Rates(METHOD, eta=(1e-3,)),)
 _PROTOCOL = (
     "Linear networks with skips, SP with weights U(±1/√fan_in), batch 64, Adam with η=1e-3, one-hot targets. The paper "
     "gives the width, η and the deepest H; the other depths are ours.",
     "Inference is exact, by elimination over layers, instead of the paper's dense solution; in float64, as in the "
     "authors' scripts. In a side check at H=32 it left 1e-14 of the gradient norm at the forward pass (float32: 2e-6).",
-    "MSE is ½‖y − f(x)‖² of the forward pass on each training batch before learning from it, the energy that at the "
-    "equilibrium on the same batch; both as means over samples and over the steps between two evaluations.",
+    "MSE is ½‖y − f(x)‖² of the forward pass on each training batch before learning from it; the energy is that at the "
+    "equilibrium on the same batch. Both are means over samples and over the steps between two evaluations.",
     "'Decreases' is judged twice for the MSE, against the first tenth of training and against the untrained network: "
     "in a side check of a fifth of an epoch at H=32, before these runs, it first rose a thousandfold and then fell. "
     "Neither asks for a monotonic fall, which the paper reports.",
@@ -113,47 +97,25 @@ _QUICK = (
     "A small check on scikit-learn's digits: not a reproduction. As deep as the paper's networks: with 16 hidden "
     "layers of 32 units and five epochs they learn (71 %), with 32 of 16 units a little (26 %)."
 )
-
 _PAPER = TrainingConfig(
-    precision="float64",
-    protocol=_PROTOCOL,
+    "float64",
+    _PROTOCOL,
     widths=(128,),
     depths=(2, 4, 8, 16, 32),
     activations=("linear",),
-    rates=_RATES,
+    rates=(Rates(METHOD, eta=(1e-3,)),),
     evaluate_every=47,  # twenty times an epoch of 937 steps
 )
-_SMALL = TrainingConfig(
-    precision="float64",
-    protocol=(_QUICK, *_PROTOCOL),
-    data="digits",
-    widths=(64,),
-    depths=(2, 32),
-    activations=("linear",),
-    rates=_RATES,
-    seeds=2,
-    epochs=3.0,
-    evaluate_every=6,
+_SMALL = {"data": "digits", "widths": (64,), "depths": (2, 32), "seeds": 2, "epochs": 3.0, "evaluate_every": 6}
+_FIGURE = Figure(
+    "pc-analytic-infer",
+    "Linear residual networks of 2 to 32 hidden layers, trained for one epoch of MNIST with standard PC at the exact "
+    "equilibrium of every batch: training loss, equilibrated energy and test accuracy.",
+    presets(_PAPER, _QUICK, **_SMALL),
+    cells,
+    run_cell,
+    claims,
+    functools.partial(plots.draw_exact_inference, name=METHODS[METHOD].label),
+    checked=sentences(_CHECKED),
 )
-
-
-def _plot(record: Row, path: Path) -> None:
-    from ..plots import draw_exact_inference
-
-    draw_exact_inference(record, path, METHODS[METHOD].label)
-
-
-FIGURES = {
-    "pc-analytic-infer": Figure(
-        "pc-analytic-infer",
-        "SP trained with exact inference",
-        "Linear residual networks of 2 to 32 hidden layers, trained for one epoch of MNIST with standard PC at the "
-        "exact equilibrium of every batch: training loss, equilibrated energy and test accuracy.",
-        {"quick": _SMALL, "paper": _PAPER},
-        cells,
-        run_cell,
-        claims,
-        _plot,
-        checked=sentences(_CHECKED),
-    )
-}
+FIGURES = {_FIGURE.slug: _FIGURE}

@@ -6,13 +6,14 @@ two on two CPU cores at the paper preset.
 
 from __future__ import annotations
 
+import functools
 import math
 import statistics
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
-from ._figure import Claim, Figure, MissingCellsError, Row, Table, judge, select
+from .. import plots
+from ._declaration import presets
+from ._figure import Claim, Figure, Row, Table, judge, select
 from ._inference import (
     STARTS,
     ChainConfig,
@@ -24,6 +25,7 @@ from ._inference import (
     shown_layers,
     wide_cells,
 )
+from ._measuring import Finding, number, require
 from ._methods import METHODS
 
 FAR = 0.5
@@ -31,73 +33,55 @@ NEARER = 1 / 3
 
 
 def chain_claims(config: ChainConfig, table: Table) -> list[Claim]:
-    """From the forward pass H steps do not go half the way, at any step size. Random starts are reported beside it."""
+    """Judge that H steps from the forward pass do not go half the way, at any step size, and report random starts."""
 
-    def stays_far(rate: float) -> Callable[[], tuple[bool, str]]:
-        def measure() -> tuple[bool, str]:
-            rows = {start: select(table, start=start, rate=rate) for start in STARTS}
-            if not rows["forward"]:
-                raise MissingCellsError(f"forward start, β·λmax = {rate:g}")
-            ratios = [_number(ratio) for ratio in rows["forward"][0]["ratios"]]
-            median = statistics.median(ratios)
-            far = f"{sum(ratio > FAR for ratio in ratios)} of {len(ratios)} seeds above {FAR:.0%}"
-            beside = [_number(ratio) for row in rows["random"] for ratio in row["ratios"]]
-            other = f"; N(0, 1) start: {statistics.median(beside):.1%}" if beside else ""
-            return median > FAR, f"{median:.1%} of the start, {far}{other}"
-
-        return measure
+    def stays_far(rate: float) -> Finding:
+        forward, random = (select(table, start=start, rate=rate) for start in STARTS)
+        (row,) = require(forward, 1, f"forward start, β·λmax = {rate:g}")
+        ratios, others = ([number(r) for one in rows for r in one["ratios"]] for rows in ([row], random))
+        far = f"{sum(ratio > FAR for ratio in ratios)} of {len(ratios)} seeds above {FAR:.0%}"
+        other = f"; N(0, 1) start: {statistics.median(others):.1%}" if others else ""
+        median = statistics.median(ratios)
+        return median > FAR, f"{median:.1%} of the start, {far}{other}"
 
     name = METHODS[config.parameterisation].label
     expected = f"median distance to the exact solution > {FAR:.0%} of its start"
     text = f"{name}, forward start: inference of T = H = {config.hidden_layers} steps stays far, β·λmax = "
-    return [judge(f"{text}{rate:g}", expected, stays_far(rate)) for rate in config.rates]
+    return [judge(f"{text}{rate:g}", expected, stays_far, rate) for rate in config.rates]
 
 
 def wide_claims(config: WideConfig, table: Table) -> list[Claim]:
-    """μPC's forward pass is nearer to the exact solution than SP's; where there is none, inference moves it less."""
+    """Judge that μPC's forward pass is nearer to the exact solution than SP's; or, where there is none, that inference
+    moves it less."""
     end = checkpoints(config.hidden_layers, config.beyond).index(config.hidden_layers)
 
-    def mean(method: str, values: Callable[[Row], Any]) -> float:
-        rows = select(table, method=method, activation=config.activation)
-        if len(rows) < config.seeds:
-            raise MissingCellsError(f"{config.seeds - len(rows)} of {config.seeds} seeds of {METHODS[method].label}")
-        return statistics.fmean(_number(values(row)) for row in rows)
+    def compared(share: float, curve: str, beta: int, step: int) -> Finding:
+        def mean(method: str) -> float:
+            rows = select(table, method=method, activation=config.activation)
+            missing = f"{config.seeds - len(rows)} of {config.seeds} seeds of {METHODS[method].label}"
+            return statistics.fmean(number(row[curve][beta][step]) for row in require(rows, config.seeds, missing))
 
-    def starts_nearer() -> tuple[bool, str]:
-        mupc, sp = (mean(method, lambda row: row["distance"][0][0]) for method in ("mupc", "sp"))
-        return mupc <= NEARER * sp, f"μPC {mupc:.3g}, SP {sp:.3g}, ratio {_ratio(mupc, sp):.3g}"
-
-    def moves_less(place: int) -> Callable[[], tuple[bool, str]]:
-        def measure() -> tuple[bool, str]:
-            mupc, sp = (mean(method, lambda row: row["movement"][place][end]) for method in ("mupc", "sp"))
-            return mupc < sp, f"μPC {mupc:.3g}, SP {sp:.3g}, ratio {_ratio(mupc, sp):.3g}"
-
-        return measure
+        mupc, sp = mean("mupc"), mean("sp")
+        told = f"μPC {mupc:.3g}, SP {sp:.3g}, ratio {mupc / sp if sp else math.nan:.3g}"
+        return (mupc <= share * sp if share < 1 else mupc < sp), told
 
     if config.activation == "linear":
         claim = "μPC's forward pass is nearer to the exact solution than SP's"
-        return [judge(claim, "‖z_fwd − z*‖/‖z*‖ of μPC ≤ 1/3 of SP's, mean over seeds", starts_nearer)]
+        expected = "‖z_fwd − z*‖/‖z*‖ of μPC ≤ 1/3 of SP's, mean over seeds"
+        return [judge(claim, expected, compared, NEARER, "distance", 0, 0)]
     text = f"inference of T = H = {config.hidden_layers} steps moves μPC's activities less than SP's, β = "
     expected = "‖z_T − z_fwd‖/‖z_fwd‖ of μPC below SP's, mean over seeds"
-    return [judge(f"{text}{beta:g}", expected, moves_less(place)) for place, beta in enumerate(config.betas)]
+    betas = enumerate(config.betas)
+    return [judge(f"{text}{beta:g}", expected, compared, 1.0, "movement", place, end) for place, beta in betas]
 
 
-def _ratio(part: float, whole: float) -> float:
-    return part / whole if whole else math.nan
-
-
-def _number(value: float | None) -> float:
-    """A saved number, in which None stands for one that was not finite."""
-    return math.inf if value is None else float(value)
-
-
-_PRECISION = "All in float64, as the distances of deep SP networks want it."
+_PRECISION = "Everything is in float64, which the distances of deep SP networks need."
 _CHAIN = (
     "64 hidden layers of width 1, linear, with skips for both parameterisations: the paper says that all experiments "
     "of this section used ResNets, and so does the authors' notebook. Weights N(0, 1), as in the theory figures.",
     "y = −x + ε with x ~ N(1, 1); the paper's ε ~ N(0, 0.5) has a standard deviation of 0.5, as in the authors' "
-    "notebook. One sample per seed, which draws weights, sample and random start anew: from the forward pass the "
-    "relative distance is the same for every sample, as the output is a scalar and inference linear.",
+    "notebook. One sample per seed, which draws weights, sample and random start: from the forward pass the relative "
+    "distance is the same for every sample, as the output is a scalar and inference linear.",
     "The step size is set by λmax of each network's activity Hessian, a dense 64×64 matrix, and acts on one sample's "
     "energy; the paper's β acts on a batch mean and is not given.",
     "z* is the exact solution by elimination. The claim is judged after T = H steps; the picture goes on to 16 H.",
@@ -119,38 +103,27 @@ _WIDE = (
 _QUICK = "A small check with smaller networks: not a reproduction."
 
 
-def _chain_plot(record: Row, path: Path) -> None:
-    from ..plots import draw_chain_dynamics
-
-    draw_chain_dynamics(record, path, METHODS[record["config"]["parameterisation"]].label)
-
-
 def _wide_plot(record: Row, path: Path) -> None:
-    from ..plots import draw_network_dynamics
-
     labels = {name: METHODS[name].label for name in record["config"]["methods"]}
-    draw_network_dynamics(record, path, labels, shown_layers(record["config"]["hidden_layers"]))
+    plots.draw_network_dynamics(record, path, labels, shown_layers(record["config"]["hidden_layers"]))
 
 
-def _chain_figure(slug: str, title: str, caption: str, parameterisation: str, *more: str) -> Figure:
+def _chain_figure(slug: str, caption: str, parameterisation: str, *more: str) -> Figure:
     paper = ChainConfig("float64", (*_CHAIN, *more), parameterisation)
-    quick = ChainConfig("float64", (_QUICK, *_CHAIN), parameterisation, hidden_layers=16, seeds=5, beyond=8)
-    presets = {"quick": quick, "paper": paper}
-    return Figure(slug, title, caption, presets, chain_cells, run_chain, chain_claims, _chain_plot)
+    both = presets(paper, protocol=(_QUICK, *_CHAIN), hidden_layers=16, seeds=5, beyond=8)
+    plot = functools.partial(plots.draw_chain_dynamics, name=METHODS[parameterisation].label)
+    return Figure(slug, caption, both, chain_cells, run_chain, chain_claims, plot)
 
 
-def _wide_figure(slug: str, title: str, caption: str, activation: str) -> Figure:
+def _wide_figure(slug: str, caption: str, activation: str) -> Figure:
     paper = WideConfig("float64", _WIDE, activation)
-    small = {"data": "digits", "width": 32, "hidden_layers": 8, "seeds": 2}
-    quick = WideConfig("float64", (_QUICK, *_WIDE), activation, **small)  # type: ignore[arg-type]
-    presets = {"quick": quick, "paper": paper}
-    return Figure(slug, title, caption, presets, wide_cells, run_wide, wide_claims, _wide_plot)
+    both = presets(paper, _QUICK, data="digits", width=32, hidden_layers=8, seeds=2)
+    return Figure(slug, caption, both, wide_cells, run_wide, wide_claims, _wide_plot)
 
 
 _ALL = [
     _chain_figure(
         "sp-activity-inits",
-        "Inference in a scalar chain from two starts, SP",
         "Distance to the exact solution over gradient descent on the activities of 64-layer scalar residual networks, "
         "and the activities of one of them. Ill-conditioning keeps H steps from getting far at any stable step size.",
         "sp",
@@ -158,20 +131,17 @@ _ALL = [
     ),
     _chain_figure(
         "mupc-activity-inits",
-        "Inference in a scalar chain from two starts, μPC",
         "The chains of sp-activity-inits with μPC: a stable forward pass, and inference that is as slow.",
         "mupc",
     ),
     _wide_figure(
         "mupc-vs-pc-ffwd-lrs",
-        "Activity norms over inference, linear",
         "ℓ2 norms of the activities of 16-layer linear residual networks over inference from the forward pass, and "
         "how far they are from the exact solution. μPC's forward pass is closer to it than SP's.",
         "linear",
     ),
     _wide_figure(
         "mupc-vs-pc-ffwd-relu-lrs",
-        "Activity norms over inference, ReLU",
         "ℓ2 norms of the activities of 16-layer ReLU residual networks over inference from the forward pass, and how "
         "far they move from it. μPC's move less than SP's.",
         "relu",

@@ -8,17 +8,16 @@ about half an hour on one CPU core for each parameterisation. Set OPENBLAS_NUM_T
 from __future__ import annotations
 
 import dataclasses
-import functools
 import itertools
 import math
 import statistics
-from collections.abc import Callable
-from pathlib import Path
-from typing import Any, ClassVar
+from collections.abc import Callable, Mapping
 
 from .. import plots
 from . import _building, _training
-from ._figure import Claim, Figure, FigureCell, Finished, MissingCellsError, Row, RunContext, Table, judge, select
+from ._declaration import cells_over, presets
+from ._figure import Claim, Figure, FigureCell, Finished, Row, RunContext, Table, judge, select
+from ._measuring import Finding, fit_power, require
 from ._methods import METHODS
 from ._training import Rates, TrainingCell, TrainingConfig
 
@@ -26,7 +25,6 @@ MUPC, SP = "mupc-exact", "sp-exact"
 WIDE, NEAR = 32, 1.1
 FALLING, FLAT = -0.7, -0.2
 GROWN = 10.0
-Outcome = tuple[bool, str]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -42,7 +40,8 @@ class RatioConfig(TrainingConfig):
 class RatioCell(FigureCell):
     """One network before training."""
 
-    family: ClassVar[str] = "loss-energy-ratios"
+    family = "loss-energy-ratios"
+    words = "{method} N={width} H={depth} at initialisation, seed {seed}"
 
     method: str
     width: int
@@ -52,23 +51,16 @@ class RatioCell(FigureCell):
     samples: int
     verify: bool
 
-    @property
-    def label(self) -> str:
-        return f"{self.method} N={self.width} H={self.depth} at initialisation, seed {self.seed}"
-
 
 def cells(config: RatioConfig, finished: Finished) -> list[FigureCell]:
-    """Initial networks first, then training runs."""
-    grid = itertools.product(config.rates, config.depths, config.initial_widths, range(config.seeds))
-    initial = [
-        RatioCell(rates.method, width, depth, seed, config.data, config.samples, config.verify)
-        for rates, depth, width, seed in grid
-    ]
-    return [*initial, *_training.cells(config, finished)]
+    """Return initial networks first, then training runs."""
+    axes = {"method": [rates.method for rates in config.rates], "depth": config.depths}
+    sizes = {"width": config.initial_widths, "seed": range(config.seeds)}
+    return [*cells_over(RatioCell, config, **axes, **sizes), *_training.cells(config, finished)]
 
 
 def run_cell(cell: RatioCell | TrainingCell, context: RunContext) -> Row:
-    """The ratio before training; for a training run, its history of losses and energies."""
+    """Return the ratio before training; for a training run, its history of losses and energies."""
     if isinstance(cell, TrainingCell):
         return _training.run_cell(cell, context)
     import jax
@@ -91,28 +83,23 @@ class Ratios:
     table: Table
 
     def initial(self, method: str, width: int, depth: int) -> float:
-        return self._median(method, width, depth, lambda row: row.get("ratio"))
+        return statistics.median(row["ratio"] for row in self._rows("ratio", method, width, depth))
 
     def final(self, method: str, width: int, depth: int) -> float:
-        return self._median(method, width, depth, lambda row: curve(row)[-1] if "history" in row else None)
+        return statistics.median(curve(row)[-1] for row in self._rows("history", method, width, depth))
 
-    def _median(self, method: str, width: int, depth: int, value: Callable[[Row], float | None]) -> float:
+    def _rows(self, name: str, method: str, width: int, depth: int) -> Table:
         rows = select(self.table, method=method, width=width, depth=depth)
-        found = [number for number in map(value, rows) if number is not None]
-        if len(found) < self.config.seeds:
-            raise MissingCellsError(f"{method} N={width} H={depth}")
-        return statistics.median(found)
+        found = [row for row in rows if row.get(name) is not None]
+        return [*require(found, self.config.seeds, f"{method} N={width} H={depth}")]
 
-    def slope(self, method: str, over: Callable[[int, int], float], sizes: list[tuple[int, int]]) -> float:
-        """The power of `over(N, H)` in ratio − 1, by least squares over these sizes."""
-        import numpy as np
-
-        excess = [max(self.initial(method, *size) - 1, 1e-15) for size in sizes]
-        return float(np.polyfit(np.log([over(*size) for size in sizes]), np.log(excess), 1)[0])
+    def power(self, method: str, over: Callable[[int, int], float], sizes: list[tuple[int, int]]) -> float:
+        """Return the power of `over(N, H)` in ratio − 1, by least squares over these sizes."""
+        return fit_power((over(*size), max(self.initial(method, *size) - 1, 1e-15)) for size in sizes)[0]
 
 
 def curve(row: Row) -> list[float]:
-    """Loss over energy between evaluations of a training run; where it diverged the last is infinite."""
+    """Return loss over energy between evaluations of a training run; where it diverged the last is infinite."""
     history = row["history"]
     pairs = zip(history["train_loss"][1:], history["energy"][1:], strict=True)
     found = [loss / energy for loss, energy in pairs if loss is not None and energy]
@@ -120,52 +107,44 @@ def curve(row: Row) -> list[float]:
 
 
 def converges(config: RatioConfig, table: Table) -> list[Claim]:
-    """μPC is BP where the network is wide for its depth, and ceases to be with training."""
+    """Judge that μPC is BP where the network is wide for its depth, and ceases to be with training."""
     ratios = Ratios(config, table)
     sizes = list(itertools.product(config.initial_widths, config.depths))
 
-    def near() -> Outcome:
+    def near() -> Finding:
         found = {size: ratios.initial(MUPC, *size) for size in sizes if size[0] >= WIDE * size[1]}
         worst = max(found, key=lambda size: found[size])
         return found[worst] <= NEAR, f"at most {found[worst]:.4f} (N={worst[0]}, H={worst[1]}), of {len(found)} sizes"
 
-    def falls() -> Outcome:
+    def falls() -> Finding:
         wide = [size for size in sizes if size[0] >= size[1]]
-        power = ratios.slope(MUPC, lambda width, depth: width / depth, wide)
+        power = ratios.power(MUPC, lambda width, depth: width / depth, wide)
         widest = max(wide, key=lambda size: size[0] / size[1])
         least = f"{ratios.initial(MUPC, *widest):.5f} at N={widest[0]}, H={widest[1]}"
         return power <= FALLING, f"ratio − 1 ∝ (N/H)^{power:.2f} for N ≥ H; {least}"
 
-    def breaks() -> Outcome:
+    def breaks() -> Finding:
         size = (max(config.widths), max(config.depths))
         start, end = ratios.initial(MUPC, *size), ratios.final(MUPC, *size)
         return end > GROWN * start, f"{start:.3g} → {end:.3g} at N={size[0]}, H={size[1]}"
 
+    grown = f"ratio at the end > {GROWN:g} × that at t=0, largest width and depth"
     return [
         judge(f"at t=0 the energy is near the loss where N ≥ {WIDE}·H", f"ratio ≤ {NEAR:g}", near),
         judge("at t=0 the ratio falls to 1 as N/H grows", f"power of N/H in ratio − 1 ≤ {FALLING:g}", falls),
-        judge(
-            "training breaks the correspondence in large networks",
-            f"ratio at the end > {GROWN:g} × that at t=0, largest width and depth",
-            breaks,
-        ),
+        judge("training breaks the correspondence in large networks", grown, breaks),
     ]
 
 
 def stays(config: RatioConfig, table: Table) -> list[Claim]:
-    """SP does not become BP with width."""
+    """Judge that SP does not become BP with width."""
     ratios = Ratios(config, table)
+    widths, widest = config.initial_widths, max(config.initial_widths)
 
-    def flat() -> Outcome:
-        powers = {
-            depth: ratios.slope(SP, lambda width, _: width, [(width, depth) for width in config.initial_widths])
-            for depth in config.depths
-        }
-        widest = max(config.initial_widths)
-        ends = {depth: ratios.initial(SP, widest, depth) for depth in config.depths}
-        told = ", ".join(
-            f"H={depth}: N^{powers[depth]:.2f}, {ends[depth]:.3g} at N={widest}" for depth in config.depths
-        )
+    def flat() -> Finding:
+        powers = {h: ratios.power(SP, lambda width, _: width, [(n, h) for n in widths]) for h in config.depths}
+        ends = {h: ratios.initial(SP, widest, h) for h in config.depths}
+        told = ", ".join(f"H={h}: N^{powers[h]:.2f}, {ends[h]:.3g} at N={widest}" for h in config.depths)
         return min(powers.values()) > FLAT and min(ends.values()) > NEAR, told
 
     expected = f"power of N in ratio − 1 above {FLAT:g}, and ratio > {NEAR:g} at the largest N, every H"
@@ -173,11 +152,11 @@ def stays(config: RatioConfig, table: Table) -> list[Claim]:
 
 
 def compared(config: RatioConfig, table: Table) -> list[Claim]:
-    """μPC starts nearer to BP than SP."""
+    """Judge that μPC starts nearer to BP than SP."""
     ratios = Ratios(config, table)
     depth = config.depths[0]
 
-    def nearer() -> Outcome:
+    def nearer() -> Finding:
         pairs = {width: [ratios.initial(method, width, depth) for method in (MUPC, SP)] for width in config.widths}
         told = ", ".join(f"N={width}: {mupc:.3g} and {sp:.3g}" for width, (mupc, sp) in pairs.items())
         return all(mupc < sp for mupc, sp in pairs.values()), told
@@ -186,10 +165,9 @@ def compared(config: RatioConfig, table: Table) -> list[Claim]:
 
 
 def checked(config: RatioConfig, table: Table, claim: Claim) -> str:
-    """A side check in float64 on the same samples, and the networks of the table seed by seed."""
-    depth, ratios = config.depths[0], {}
-    for row in (row for row in table if "ratio" in row and row["depth"] == depth):
-        ratios[row["method"], row["width"], row["seed"]] = row["ratio"]
+    """Return a side check in float64 on the same samples, and the networks of the table seed by seed."""
+    rows = [row for row in table if "ratio" in row and row["depth"] == config.depths[0]]
+    ratios = {(row["method"], row["width"], row["seed"]): row["ratio"] for row in rows}
     seeds = range(config.seeds)
     nearer = {n: sum(ratios[MUPC, n, s] < ratios[SP, n, s] for s in seeds) for n in config.widths}
     told = ", ".join(f"{count} of {config.seeds} at N={width}" for width, count in nearer.items())
@@ -213,72 +191,62 @@ _QUICK = (
 )
 _POWERS = tuple(2**power for power in range(1, 7))
 _MUPC, _SP = Rates(MUPC, eta=(0.1,)), Rates(SP, eta=(1e-4,))
-
-
-def _config(rates: tuple[Rates, ...], **options: Any) -> dict[str, RatioConfig]:
-    """Both presets; options override the sizes of the paper preset."""
-    sizes = {"widths": _POWERS, "depths": _POWERS, "initial_widths": (*_POWERS, 128, 256, 512, 1024)} | options
-    common: dict[str, Any] = {"precision": "float64", "activations": ("linear",), "rates": rates}
-    quick: dict[str, Any] = {"widths": (32, 64), "depths": (2, 8), "initial_widths": (32, 64, 256)}
-    if len(rates) > 1:
-        quick = {"widths": (8, 32), "depths": (4,), "initial_widths": (8, 32)}
-    return {
-        "quick": RatioConfig(
-            protocol=(_QUICK, *_PROTOCOL),
-            data="digits",
-            seeds=1,
-            epochs=10.0,
-            evaluate_every=22,
-            **quick,
-            **common,
-        ),
-        "paper": RatioConfig(protocol=_PROTOCOL, evaluate_every=47, **sizes, **common),
-    }
+_MAPS = RatioConfig(
+    "float64",
+    _PROTOCOL,
+    widths=_POWERS,
+    depths=_POWERS,
+    activations=("linear",),
+    rates=(_MUPC,),
+    evaluate_every=47,
+    initial_widths=(*_POWERS, 128, 256, 512, 1024),
+)
+_CURVES = dataclasses.replace(_MAPS, rates=(_MUPC, _SP), depths=(4,), initial_widths=_POWERS)
+_SMALL_MAPS = {"widths": (32, 64), "depths": (2, 8), "initial_widths": (32, 64, 256)}
+_SMALL_CURVES = {"widths": (8, 32), "initial_widths": (8, 32)}
 
 
 def _figure(
     slug: str,
-    title: str,
     caption: str,
-    claims: Callable[[Any, Table], list[Claim]],
-    drawing: plots.Drawing,
-    presets: Any,
-    **options: Any,
+    claims: Callable[[RatioConfig, Table], list[Claim]],
+    draw: plots.Drawing,
+    paper: RatioConfig,
+    small: Mapping[str, tuple[int, ...]],
 ) -> Figure:
-    def plot(record: Row, path: Path) -> None:
-        names = {rates["method"]: METHODS[rates["method"]].label for rates in record["config"]["rates"]}
-        drawing(record, path, names)
-
-    return Figure(slug, title, caption, presets, cells, run_cell, claims, plot, **options)
+    names = {rates.method: METHODS[rates.method].label for rates in paper.rates}
+    both = presets(paper, _QUICK, data="digits", seeds=1, epochs=10.0, evaluate_every=22, **small)
+    return Figure(slug, caption, both, cells, run_cell, claims, lambda record, path: draw(record, path, names))
 
 
-_maps = functools.partial(_figure, drawing=plots.draw_ratio_maps)
-FIGURES = {
-    figure.slug: figure
-    for figure in (
-        _maps(
-            "mupc-loss-energy-ratios",
-            "Loss over equilibrated energy, μPC",
-            "Loss of the prediction over the energy at the inference equilibrium for linear residual networks, at "
-            "initialisation, during and after one epoch of MNIST. At one, μPC computes the gradients of BP.",
-            converges,
-            presets=_config((_MUPC,)),
-        ),
-        _maps(
-            "sp-loss-energy-ratios",
-            "Loss over equilibrated energy, SP",
-            "The same for the standard parameterisation.",
-            stays,
-            presets=_config((_SP,)),
-        ),
+_ALL = [
+    _figure(
+        "mupc-loss-energy-ratios",
+        "Loss of the prediction over the energy at the inference equilibrium for linear residual networks, at "
+        "initialisation, during and after one epoch of MNIST. At one, μPC computes the gradients of BP.",
+        converges,
+        plots.draw_ratio_maps,
+        _MAPS,
+        _SMALL_MAPS,
+    ),
+    _figure(
+        "sp-loss-energy-ratios",
+        "The same for the standard parameterisation.",
+        stays,
+        plots.draw_ratio_maps,
+        dataclasses.replace(_MAPS, rates=(_SP,)),
+        _SMALL_MAPS,
+    ),
+    dataclasses.replace(
         _figure(
             "example-loss-energy-ratios",
-            "Loss over energy through training, SP and μPC",
             "The ratio through training for linear residual networks of four hidden layers and several widths.",
             compared,
             plots.draw_ratio_curves,
-            _config((_MUPC, _SP), depths=(4,), initial_widths=_POWERS),
-            checked=checked,
+            _CURVES,
+            _SMALL_CURVES,
         ),
-    )
-}
+        checked=checked,
+    ),
+]
+FIGURES = {figure.slug: figure for figure in _ALL}

@@ -1,4 +1,4 @@
-"""The paper's theorems in numbers, beside equilibrium propagation: `theorems`.
+"""The paper's theorems in numbers, next to equilibrium propagation: `theorems`.
 
 `mupc reproduce theorems --preset paper` takes about a quarter of an hour of computing on CPU cores.
 """
@@ -8,27 +8,15 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import statistics
-from pathlib import Path
-from typing import Any, ClassVar
 
-from ._figure import (
-    Claim,
-    Figure,
-    FigureCell,
-    FigureConfig,
-    Finished,
-    MissingCellsError,
-    Row,
-    RunContext,
-    Table,
-    judge,
-    select,
-)
+from .. import plots
+from ._declaration import cells_over, presets
+from ._figure import Claim, Figure, FigureCell, FigureConfig, Finished, Row, RunContext, Table, judge, select
+from ._measuring import Finding, fit_power, grouped, require
 
 POWER, FLAT = (0.7, 1.3), -0.2
 ASPECT = 4
 SOLVED = 1e-8
-Outcome = tuple[bool, str]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -53,7 +41,8 @@ class TheoremConfig(FigureConfig):
 class ConvexityCell(FigureCell):
     """The smallest eigenvalue for predictive coding and for equilibrium propagation (free phase)."""
 
-    family: ClassVar[str] = "convexity"
+    family = "convexity"
+    words = "weights scaled by {scale:g}, H={depth} seed {seed}"
 
     scale: float
     depth: int
@@ -64,7 +53,8 @@ class ConvexityCell(FigureCell):
 class LimitCell(FigureCell):
     """How far the gradients of PC at equilibrium are from those of BP."""
 
-    family: ClassVar[str] = "backprop-limit"
+    family = "backprop-limit"
+    words = "{parameterisation} against BP, N={width} H={depth} seed {seed}"
 
     parameterisation: str
     width: int
@@ -76,7 +66,8 @@ class LimitCell(FigureCell):
 class FreeCell(FigureCell):
     """Inference with a free output, and its distance from the forward pass."""
 
-    family: ClassVar[str] = "free-output"
+    family = "free-output"
+    words = "free output, H={free_depth}, {steps} steps"
 
     free_depth: int
     steps: int
@@ -84,20 +75,20 @@ class FreeCell(FigureCell):
 
 
 def cells(config: TheoremConfig, finished: Finished) -> list[FigureCell]:
-    """Theorem by theorem."""
-    seeds = range(config.seeds)
+    """Return the cells, theorem by theorem."""
+    seeds, limits = range(config.seeds), ("mupc", "sp")
     return [
-        *(FreeCell(depth, config.steps, 0) for depth in config.free_depths),
-        *itertools.starmap(ConvexityCell, itertools.product(config.scales, config.scaled_depths, seeds)),
-        *itertools.starmap(LimitCell, itertools.product(("mupc", "sp"), config.widths, config.depths, seeds)),
+        *cells_over(FreeCell, config, free_depth=config.free_depths, seed=0),
+        *cells_over(ConvexityCell, config, scale=config.scales, depth=config.scaled_depths, seed=seeds),
+        *cells_over(LimitCell, config, parameterisation=limits, width=config.widths, depth=config.depths, seed=seeds),
     ]
 
 
 IN, OUT, UNITS, BATCH = 32, 10, 16, 64
 
 
-def run_cell(cell: Any, context: RunContext) -> Row:
-    """What the theorem's own function finds, on standard normal data."""
+def run_cell(cell: ConvexityCell | LimitCell | FreeCell, context: RunContext) -> Row:
+    """Return what the theorem's own function finds, on standard normal data."""
     import jax
     import jax.random as jr
     import numpy as np
@@ -115,11 +106,11 @@ def run_cell(cell: Any, context: RunContext) -> Row:
 
         if isinstance(cell, FreeCell):
             free = theory.free_output(network(UNITS, cell.free_depth, "mupc", 1), x[:4], steps=cell.steps)
-            shown = np.unique(np.geomspace(1, cell.steps, 60).astype(int))
+            shown = [0, *np.unique(np.geomspace(1, cell.steps, 60).astype(int)).tolist()]
             return {
                 "solution_distance": free.solution_distance,
-                "shown": [0, *shown.tolist()],
-                "distances": free.distances[[0, *shown]].tolist(),
+                "shown": shown,
+                "distances": free.distances[shown].tolist(),
             }
         if isinstance(cell, LimitCell):
             residual = network(cell.width, cell.depth, cell.parameterisation, 1)
@@ -135,86 +126,69 @@ def run_cell(cell: Any, context: RunContext) -> Row:
 
 
 def claims(config: TheoremConfig, table: Table) -> list[Claim]:
-    """Theorem A.1, its failure for equilibrium propagation, Theorem 1, and the free output."""
+    """Judge Theorem A.1, its failure for equilibrium propagation, Theorem 1, and the free output."""
+    return [*_convexity(config, table), *_limits(config, table), _free_output(config, table)]
 
-    def need(rows: Table, count: int, what: str) -> Table:
-        if len(rows) < count or not rows:
-            raise MissingCellsError(what)
-        return rows
 
+def _convexity(config: TheoremConfig, table: Table) -> list[Claim]:
     def scaled() -> Table:
-        count = _product(config.scales, config.scaled_depths) * config.seeds
-        return need([row for row in table if "scale" in row], count, "scaled networks")
+        count = len(config.scales) * len(config.scaled_depths) * config.seeds
+        return [*require([row for row in table if "scale" in row], count, "scaled networks")]
 
-    def convex() -> Outcome:
+    def convex() -> Finding:
         rows = scaled()
-        failed = [row for row in rows if not row["holds"]]
-        least = min(row["smallest"] for row in rows)
-        return not failed, f"{len(rows) - len(failed)} of {len(rows)} networks, least eigenvalue {least:.2g}"
+        held, least = sum(row["holds"] for row in rows), min(row["smallest"] for row in rows)
+        return held == len(rows), f"{held} of {len(rows)} networks, least eigenvalue {least:.2g}"
 
-    def saddle() -> Outcome:
-        large = max(config.scales)
-        rows = select(scaled(), scale=large)
-        return all(row["ep_smallest"] < 0 for row in rows), (
-            f"λmin ≤ {max(row['ep_smallest'] for row in rows):.3g} at scale {large:g}; "
-            f"negative in {sum(row['ep_smallest'] < 0 for row in scaled())} of {len(scaled())} networks"
-        )
+    def saddle() -> Finding:
+        rows, large = scaled(), max(config.scales)
+        greatest = max(row["ep_smallest"] for row in select(rows, scale=large))
+        negative = sum(row["ep_smallest"] < 0 for row in rows)
+        at_large = f"λmin ≤ {greatest:.3g} at scale {large:g}"
+        return greatest < 0, f"{at_large}; negative in {negative} of {len(rows)} networks"
 
-    def limits(parameterisation: str) -> dict[tuple[int, int], float]:
+    return [
+        judge("Theorem A.1: the activity Hessian is positive definite", "at every scale of weights and depth", convex),
+        judge("the energy of equilibrium propagation is not convex", "λmin < 0 at the largest scale", saddle),
+    ]
+
+
+def _limits(config: TheoremConfig, table: Table) -> list[Claim]:
+    def distances(parameterisation: str) -> dict[tuple[int, int], float]:
         rows = select([row for row in table if "gradient_distance" in row], parameterisation=parameterisation)
-        need(rows, _product(config.widths, config.depths) * config.seeds, f"limits of {parameterisation}")
-        sizes = itertools.product(config.widths, config.depths)
-        return {
-            size: statistics.median(row["gradient_distance"] for row in select(rows, width=size[0], depth=size[1]))
-            for size in sizes
-        }
+        sizes = list(itertools.product(config.widths, config.depths))
+        require(rows, len(sizes) * config.seeds, f"limits of {parameterisation}")
+        groups = grouped(rows, "width", "depth")
+        return {size: statistics.median(row["gradient_distance"] for row in groups[size]) for size in sizes}
 
-    def backprop() -> Outcome:
-        found = {(width, depth): far for (width, depth), far in limits("mupc").items() if width >= ASPECT * depth}
-        power = _power({(depth + 1) / width: far for (width, depth), far in found.items()})
+    def backprop() -> Finding:
+        found = {(width, depth): far for (width, depth), far in distances("mupc").items() if width >= ASPECT * depth}
+        aspects = {(depth + 1) / width: far for (width, depth), far in found.items()}
+        power = fit_power(aspects.items())[0]
         widest = min(found, key=lambda size: size[1] / size[0])
         told = f"∝ (L/N)^{power:.2f}, {found[widest]:.2g} at N={widest[0]}, H={widest[1]}"
         return POWER[0] <= power <= POWER[1], told
 
-    def apart() -> Outcome:
-        found = limits("sp")
-        powers = {depth: _power({width: found[width, depth] for width in config.widths}) for depth in config.depths}
+    def apart() -> Finding:
+        found = distances("sp")
+        powers = {depth: fit_power((n, found[n, depth]) for n in config.widths)[0] for depth in config.depths}
         return min(powers.values()) > FLAT, ", ".join(f"H={depth}: N^{power:.2f}" for depth, power in powers.items())
 
-    def free() -> Outcome:
-        rows = need([row for row in table if "distances" in row], len(config.free_depths), "free outputs")
+    in_range = f"relative distance ∝ (L/N)^p with p in [{POWER[0]:g}, {POWER[1]:g}] for N ≥ {ASPECT}·H"
+    return [
+        judge("Theorem 1: μPC's gradients become BP's as L/N → 0", in_range, backprop),
+        judge("SP's gradients do not become BP's with width", f"power of N above {FLAT:g} at every depth", apart),
+    ]
+
+
+def _free_output(config: TheoremConfig, table: Table) -> Claim:
+    def free() -> Finding:
+        rows = require([row for row in table if "distances" in row], len(config.free_depths), "free outputs")
         worst = max(row["solution_distance"] for row in rows)
         ends = ", ".join(f"H={row['free_depth']}: {row['distances'][-1]:.2g}" for row in rows)
         return worst <= SOLVED, f"exact solution within {worst:.1g}; after {config.steps} steps of descent {ends}"
 
-    low, high = POWER
-    return [
-        judge("Theorem A.1: the activity Hessian is positive definite", "at every scale of weights and depth", convex),
-        judge("the energy of equilibrium propagation is not convex", "λmin < 0 at the largest scale", saddle),
-        judge(
-            "Theorem 1: μPC's gradients become BP's as L/N → 0",
-            f"relative distance ∝ (L/N)^p with p in [{low:g}, {high:g}] for N ≥ {ASPECT}·H",
-            backprop,
-        ),
-        judge("SP's gradients do not become BP's with width", f"power of N above {FLAT:g} at every depth", apart),
-        judge("inference with a free output ends at the forward pass", f"relative distance ≤ {SOLVED:g}", free),
-    ]
-
-
-def _product(*sizes: tuple[Any, ...]) -> int:
-    return len(list(itertools.product(*sizes)))
-
-
-def _power(points: dict[Any, float]) -> float:
-    import numpy as np
-
-    return float(np.polyfit(np.log(list(points)), np.log(list(points.values())), 1)[0])
-
-
-def _plot(record: Row, path: Path) -> None:
-    from ..plots import draw_theorems
-
-    draw_theorems(record, path)
+    return judge("inference with a free output ends at the forward pass", f"relative distance ≤ {SOLVED:g}", free)
 
 
 _PROTOCOL = (
@@ -222,29 +196,20 @@ _PROTOCOL = (
     f"{UNITS} units. Limits: residual networks, {BATCH} samples. Free output: μPC, skips, {UNITS} units, descent from "
     "standard normal activities with the step size 1/λmax.",
 )
+_SMALL: dict[str, object] = {"scales": (0.1, 1.0, 10.0), "scaled_depths": (1, 4), "widths": (16, 64, 256)}
 _FIGURE = Figure(
     "theorems",
-    "The theorems in numbers",
     "Left: the smallest eigenvalue of the inference Hessian over the scale of the weights, for predictive coding and "
     "for equilibrium propagation. Middle: distance of the gradients at equilibrium from those of BP over L/N. Right: "
     "with a free output, descent on the activities goes to the forward pass.",
-    {
-        "quick": TheoremConfig(
-            "float64",
-            ("A small check.", *_PROTOCOL),
-            scales=(0.1, 1.0, 10.0),
-            scaled_depths=(1, 4),
-            widths=(16, 64, 256),
-            depths=(2,),
-            free_depths=(2, 8),
-            steps=300,
-            seeds=1,
-        ),
-        "paper": TheoremConfig("float64", _PROTOCOL),
-    },
+    presets(
+        TheoremConfig("float64", _PROTOCOL),
+        "A small check.",
+        **_SMALL | {"depths": (2,), "free_depths": (2, 8), "steps": 300, "seeds": 1},
+    ),
     cells,
     run_cell,
     claims,
-    _plot,
+    plots.draw_theorems,
 )
 FIGURES = {_FIGURE.slug: _FIGURE}

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import dataclasses
 from pathlib import Path
-from typing import ClassVar
 
-from ._figure import Claim, Figure, FigureCell, FigureConfig, Finished, MissingCellsError, Row, RunContext, Table, judge
+from ._declaration import cells_over, presets
+from ._figure import Claim, Figure, FigureCell, FigureConfig, Finished, Row, RunContext, Table, judge
+from ._measuring import Finding, require
 
 ILL, LONGER = 50.0, 2.0
 
 
 @dataclasses.dataclass(frozen=True)
-class ToyConfig(FigureConfig):
+class ToySettings:
     """f(x) = w₃w₂w₁x with z₁ and z₂ to infer, from the forward pass; the step size is `rate` / λmax."""
 
     weights: tuple[float, float, float] = (1.0, 1.0, 10.0)
@@ -24,30 +25,25 @@ class ToyConfig(FigureConfig):
 
 
 @dataclasses.dataclass(frozen=True)
-class ToyCell(FigureCell):
+class ToyConfig(ToySettings, FigureConfig):
+    """The one landscape of the figure."""
+
+
+@dataclasses.dataclass(frozen=True)
+class ToyCell(ToySettings, FigureCell):
     """The landscape and the path over it."""
 
-    family: ClassVar[str] = "toy-landscape"
-
-    weights: tuple[float, float, float]
-    x: float
-    y: float
-    rate: float
-    steps: int
-    points: int
-
-    @property
-    def label(self) -> str:
-        return f"w = {self.weights}, x = {self.x:g}, y = {self.y:g}"
+    family = "toy-landscape"
+    words = "w = {weights}, x = {x:g}, y = {y:g}"
 
 
 def cells(config: ToyConfig, finished: Finished) -> list[FigureCell]:
-    """One cell."""
-    return [ToyCell(config.weights, config.x, config.y, config.rate, config.steps, config.points)]
+    """Return the one cell."""
+    return [*cells_over(ToyCell, config)]
 
 
 def run_cell(cell: ToyCell, context: RunContext) -> Row:
-    """κ, the energy around the solution, and the path of gradient descent relative to it."""
+    """Return κ, the energy around the solution, and the path of gradient descent relative to it."""
     import equinox as eqx
     import jax
     import jax.numpy as jnp
@@ -82,18 +78,15 @@ def run_cell(cell: ToyCell, context: RunContext) -> Row:
 
 
 def claims(config: ToyConfig, table: Table) -> list[Claim]:
-    """Ill-conditioned, and a long way to go."""
+    """Judge that the landscape is ill-conditioned and that descent takes a detour."""
 
-    def row() -> Row:
-        if not table:
-            raise MissingCellsError("the landscape")
-        return table[0]
+    def ill() -> Finding:
+        kappa = require(table, 1, "the landscape")[0]["condition_number"]
+        return kappa > ILL, f"{kappa:.2f}"
 
-    def ill() -> tuple[bool, str]:
-        return row()["condition_number"] > ILL, f"{row()['condition_number']:.2f}"
-
-    def longer() -> tuple[bool, str]:
-        ratio = row()["path_length"] / row()["straight"]
+    def longer() -> Finding:
+        row = require(table, 1, "the landscape")[0]
+        ratio = row["path_length"] / row["straight"]
         return ratio > LONGER, f"{ratio:.2f}×"
 
     return [
@@ -112,16 +105,12 @@ def _plot(record: Row, path: Path) -> None:
         draw_landscape([row["energies"]], row["axis"], path, titles=[title], path_points=[row["path"]], labels=labels)
 
 
-_PROTOCOL = ("x = y = 1 and the forward pass as the start are ours; the length of the path does not depend on y.",)
+_PROTOCOL = ("x = y = 1 and the start at the forward pass are ours. The length of the path does not depend on y.",)
 _FIGURE = Figure(
     "toy-ill-cond",
-    "An ill-conditioned inference landscape in two dimensions",
     "Energy over the two activities of f(x) = w₃w₂w₁x with w₃ = 10 and w₁ = w₂ = 1, and gradient descent on it from "
     "the forward pass with the step size 1.6/λmax.",
-    {
-        "quick": ToyConfig("float64", ("The same as the paper preset.", *_PROTOCOL)),
-        "paper": ToyConfig("float64", _PROTOCOL),
-    },
+    presets(ToyConfig("float64", _PROTOCOL), "The same as the paper preset."),
     cells,
     run_cell,
     claims,

@@ -6,10 +6,10 @@ The paper presets want an accelerator and the data sets; the quick presets take 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
 
 from .. import plots
-from ._figure import Figure, Row, sentences
+from ._declaration import presets
+from ._figure import Figure, sentences
 from ._methods import METHODS
 from ._training import Rates, Thresholds, TrainingConfig, cells, run_cell
 from ._training_claims import claims
@@ -18,10 +18,10 @@ ETA = (0.5, 0.1, 0.05, 0.01)
 BP_ETA = (1.0, 0.5, 0.1, 0.05, 0.01, 0.005, 0.001, 0.0005, 0.0001)
 TUNE_DEPTH = 8
 
-_MUPC = Rates("mupc", eta=(0.1,), beta=(0.5,))
+MUPC = Rates("mupc", eta=(0.1,), beta=(0.5,))
+MUPC_FASHION = Rates("mupc", eta=(0.1,), beta=(1.0,))
 _MUPC_TUNED = Rates("mupc", eta=ETA, beta=(10.0, 5.0, 1.0, 0.5, 0.1), tune_depth=TUNE_DEPTH)
 _BP = Rates("bp", eta=BP_ETA, tune_depth=TUNE_DEPTH)
-FASHION_ETA, FASHION_BETA = 0.1, 1.0
 SP_GRID = ((0.1, 0.01), (100.0, 10.0, 1.0, 0.1, 0.01))
 _SP = Rates("sp", *SP_GRID)
 
@@ -33,82 +33,78 @@ COMMON = (
 )
 FIXED = (
     "μPC: η=0.1 and β=0.5 for every size and activation, settled before fig5 was run. Its grid (tanh, training loss) "
-    "prefers larger β; protocol-choices has what the neighbouring rates give."
+    "prefers larger β; protocol-choices shows what the neighbouring rates give."
 )
 HELD_OUT = "on one seed for one epoch with 10 % of the training set held out"
 _TRANSFER = (
     f"μPC: η and β tuned at H={TUNE_DEPTH} {HELD_OUT}, then transferred; of the paper's grid all η, and β from 10 "
     "down to 0.1."
 )
-TUNED_FASHION = (
-    f"μPC: η={FASHION_ETA:g} and β={FASHION_BETA:g}, the choice of `mupc-fashion-15-epochs`, tuned there at "
-    f"H={TUNE_DEPTH} {HELD_OUT}."
-)
+TUNED_FASHION = f"μPC: η=0.1 and β=1, the choice of `mupc-fashion-15-epochs`, tuned there at H={TUNE_DEPTH} {HELD_OUT}."
 _TUNED_BP = f"BP: η tuned at H={TUNE_DEPTH} {HELD_OUT}, then transferred."
 _TUNED_SP = (
     f"SP: η and β tuned at every depth {HELD_OUT}; of the paper's grid the powers of ten, η from 0.1 and β from 100. "
     "A run that diverges stops and counts with its last finite network."
 )
 _SP_CORNER = (
-    "Wherever SP learns, tuning chooses the least of both rates, where the paper's grid ends. With η = 0.001 it does "
-    "better, and less the deeper it is: in validation 95.9 % against 70.8 % at H=8, 93.9 % against 81.1 % at H=16, "
-    "83.3 % against 68.0 % at H=32 (ReLU, one seed, β = 0.1, float32 on a CPU: mupc train --data mnist --width 512 "
-    "--hidden-layers H --parameterisation sp --init kaiming-uniform --weight-lr 0.001 --activity-lr 0.0015625 "
+    "Wherever SP learns, tuning chooses the smallest of both rates, where the paper's grid ends. With η = 0.001 it "
+    "does better, and less so the deeper it is: in validation 95.9 % against 70.8 % at H=8, 93.9 % against 81.1 % at "
+    "H=16, 83.3 % against 68.0 % at H=32 (ReLU, one seed, β = 0.1, float32 on a CPU: mupc train --data mnist --width "
+    "512 --hidden-layers H --parameterisation sp --init kaiming-uniform --weight-lr 0.001 --activity-lr 0.0015625 "
     "--epochs 1 --validation 0.1). The study sp-smaller-rates goes on from there."
 )
 QUICK = "A small check on scikit-learn's digits with rates and thresholds of its own: not a reproduction."
+_STAND_IN = "Digits{} stand in for {}; rates are transferred from 4 to 16 hidden layers."
 
 QUICK_MUPC = Rates("mupc", eta=(0.05,), beta=(16.0,))
 _QUICK_BP = Rates("bp", eta=(0.05,))
 _QUICK_SP = Rates("sp", eta=(0.01,), beta=(16.0,))
+ACTIVATIONS = ("relu", "tanh", "linear")
+LABELS = {name: method.label for name, method in METHODS.items()}
 
 
-def paper_config(data: str, *protocol: str, **settings: object) -> TrainingConfig:
-    """A paper preset: bfloat16 products, and what all of them have in common."""
-    return TrainingConfig(data=data, precision="bf16", protocol=(*protocol, *COMMON), **settings)  # type: ignore[arg-type]
+def paper_config(
+    data: str, protocol: tuple[str, ...], rates: tuple[Rates, ...], thresholds: Thresholds, **sizes: object
+) -> TrainingConfig:
+    """Return a paper preset: bfloat16 products, and the protocol that all of them have in common."""
+    shared = {"rates": rates, "thresholds": thresholds}
+    return TrainingConfig("bf16", (*protocol, *COMMON), data, **shared, **sizes)  # type: ignore[arg-type]
 
 
-def quick_config(*protocol: str, **settings: object) -> TrainingConfig:
-    """A quick preset: small networks on digits."""
-    shared = {"data": "digits", "widths": (32,), "evaluate_every": 22, "epochs": 3.0, "seeds": 2}
-    return TrainingConfig(protocol=(QUICK, *protocol, *COMMON[:2]), **{**shared, **settings})  # type: ignore[arg-type]
+def quick_settings(*notes: str, **changes: object) -> dict[str, object]:
+    """Return what a quick preset changes: small networks on digits."""
+    networks = {"data": "digits", "widths": (32,), "evaluate_every": 22, "epochs": 3.0, "seeds": 2}
+    return {"precision": "float32", "protocol": (QUICK, *notes, *COMMON[:2])} | networks | changes
 
 
 def training_figure(
     slug: str,
-    title: str,
     caption: str,
-    drawing: plots.Drawing,
+    draw: plots.Drawing,
     paper: TrainingConfig,
-    quick: TrainingConfig,
+    quick: Mapping[str, object],
     checked: Mapping[str, str] | None = None,
 ) -> Figure:
-    """`checked`: what was checked of claims that failed."""
-
-    def plot(record: Row, path: Path) -> None:
-        drawing(record, path, {name: method.label for name, method in METHODS.items()})
-
-    presets = {"quick": quick, "paper": paper}
-    return Figure(slug, title, caption, presets, cells, run_cell, claims, plot, checked=sentences(checked or {}))
+    """Return a figure of training runs; `checked` says by claim what was checked where one failed."""
+    both, told = presets(paper, **quick), sentences(checked or {})
+    return Figure(
+        slug, caption, both, cells, run_cell, claims, lambda record, path: draw(record, path, LABELS), checked=told
+    )
 
 
 _ALL = [
     training_figure(
         "mupc-vs-pc-mnist-accs",
-        "Test accuracy over depth on MNIST: μPC, SP and BP",
         "ReLU residual networks of 8 to 128 hidden layers, one epoch. μPC trains them all with the same two learning "
         "rates; standard PC, tuned at every depth, does not reach the deep ones.",
         plots.draw_accuracy_over_depth,
         paper_config(
             "mnist",
-            FIXED,
-            _TUNED_BP,
-            _TUNED_SP,
-            _SP_CORNER,
-            rates=(_MUPC, _BP, _SP),
-            thresholds=Thresholds(lowest=95.0, spread=1.5, below_mupc=20.0, near_bp=2.0),
+            (FIXED, _TUNED_BP, _TUNED_SP, _SP_CORNER),
+            (MUPC, _BP, _SP),
+            Thresholds(lowest=95.0, spread=1.5, below_mupc=20.0, near_bp=2.0),
         ),
-        quick_config(
+        quick_settings(
             "Rates are fixed by hand for all three methods: SP is not tuned here, as it is at the paper preset.",
             depths=(4, 32),
             rates=(QUICK_MUPC, _QUICK_BP, _QUICK_SP),
@@ -117,96 +113,82 @@ _ALL = [
     ),
     training_figure(
         "mupc-vs-pc-all-activations",
-        "Test accuracy over depth for three activations",
         "The comparison of fig1 for linear, tanh and ReLU networks.",
         plots.draw_accuracy_over_depth,
         paper_config(
             "mnist",
-            FIXED,
-            _TUNED_BP,
-            _TUNED_SP,
-            _SP_CORNER,
-            activations=("relu", "tanh", "linear"),
-            rates=(_MUPC, _BP, _SP),
-            thresholds=Thresholds(lowest=95.0, lowest_linear=80.0, spread=1.5),
+            (FIXED, _TUNED_BP, _TUNED_SP, _SP_CORNER),
+            (MUPC, _BP, _SP),
+            Thresholds(lowest=95.0, lowest_linear=80.0, spread=1.5),
+            activations=ACTIVATIONS,
         ),
-        quick_config(
+        quick_settings(
             depths=(4, 16),
             seeds=1,
-            activations=("relu", "tanh", "linear"),
             rates=(QUICK_MUPC,),
             thresholds=Thresholds(lowest=80.0, lowest_linear=80.0, spread=10.0),
         ),
     ),
     training_figure(
         "mupc-mnist-5-epochs",
-        "128 layers, five epochs of MNIST",
-        "A ReLU residual network of 128 hidden layers trained with μPC for five epochs, and with BP beside it.",
+        "A ReLU residual network of 128 hidden layers trained with μPC for five epochs, compared with BP.",
         plots.draw_accuracy_over_epochs,
         paper_config(
-            "mnist",
-            FIXED,
-            _TUNED_BP,
-            depths=(128,),
-            epochs=5.0,
-            seeds=5,
-            rates=(_MUPC, _BP),
-            thresholds=Thresholds(mean=(97.5, 98.5)),
+            "mnist", (FIXED, _TUNED_BP), (MUPC, _BP), Thresholds(mean=(97.5, 98.5)), depths=(128,), epochs=5.0, seeds=5
         ),
-        quick_config(
+        quick_settings(
             depths=(32,), epochs=8.0, rates=(QUICK_MUPC, _QUICK_BP), thresholds=Thresholds(mean=(88.0, 100.0))
         ),
     ),
     training_figure(
         "mupc-fashion-15-epochs",
-        "128 layers, fifteen epochs of Fashion-MNIST",
         "A ReLU residual network of 128 hidden layers on Fashion-MNIST, with rates transferred from 8 hidden layers.",
         plots.draw_accuracy_over_epochs,
         paper_config(
             "fashion-mnist",
-            _TRANSFER,
-            _TUNED_BP,
+            (_TRANSFER, _TUNED_BP),
+            (_MUPC_TUNED, _BP),
+            Thresholds(best=88.5),
             depths=(128,),
             epochs=15.0,
-            rates=(_MUPC_TUNED, _BP),
-            thresholds=Thresholds(best=88.5),
         ),
-        quick_config(
-            "Digits stand in for Fashion-MNIST; rates are transferred from 4 to 16 hidden layers.",
+        quick_settings(
+            _STAND_IN.format("", "Fashion-MNIST"),
             depths=(16,),
             epochs=8.0,
             tune_epochs=2.0,
             rates=(Rates("mupc", eta=(0.1, 0.05), beta=(16.0, 8.0), tune_depth=4), _QUICK_BP),
-            thresholds=Thresholds(best=88.5),
         ),
     ),
     training_figure(
         "cifar-20-epochs",
-        "128 layers, twenty epochs of CIFAR-10",
-        "A fully connected ReLU residual network of 128 hidden layers on CIFAR-10 with augmented images, with "
-        "μPC and with BP.",
+        "A fully connected ReLU residual network of 128 hidden layers on CIFAR-10 with augmented images, with μPC and "
+        "with BP.",
         plots.draw_accuracy_over_epochs,
         paper_config(
             "cifar10",
-            _TRANSFER,
-            _TUNED_BP,
-            "Flips, crops and rotations of the training images. The copy at hand is JPEG-compressed and therefore "
-            "loaded without verification; `official_data` of every run says so.",
-            "'Slightly below' BP is taken as 0 to 5 points; the paper gives no number.",
+            (
+                _TRANSFER,
+                _TUNED_BP,
+                "Flips, crops and rotations of the training images. The copy used is JPEG-compressed and therefore "
+                "loaded without verification; `official_data` of every run says so.",
+                "'Slightly below' BP is taken as 0 to 5 points; the paper gives no number.",
+            ),
+            (_MUPC_TUNED, _BP),
+            Thresholds(lowest=35.0, behind_bp=5.0),
             depths=(128,),
             epochs=20.0,
-            rates=(_MUPC_TUNED, _BP),
             augment=True,
             verify=False,
-            thresholds=Thresholds(lowest=35.0, behind_bp=5.0),
         ),
-        quick_config(
-            "Digits, not augmented, stand in for CIFAR-10; rates are transferred from 4 to 16 hidden layers.",
+        quick_settings(
+            _STAND_IN.format(", not augmented,", "CIFAR-10"),
             depths=(16,),
             epochs=8.0,
             tune_epochs=2.0,
             rates=(Rates("mupc", eta=(0.1, 0.05), beta=(16.0,), tune_depth=4), _QUICK_BP),
-            thresholds=Thresholds(lowest=35.0, behind_bp=5.0),
+            augment=False,
+            verify=True,
         ),
         checked={
             "μPC at H=128 is slightly below BP, relu": "It is not the last evaluation: the best ones of the three "
@@ -220,39 +202,29 @@ _ALL = [
     ),
     training_figure(
         "wider-is-better-mnist",
-        "Test accuracy over width on MNIST",
         "ReLU residual networks of 8 hidden layers and growing width, trained with μPC at the same rates.",
         plots.draw_accuracy_over_width,
-        paper_config(
-            "mnist",
-            FIXED,
-            depths=(8,),
-            widths=(64, 128, 256, 512, 1024),
-            rates=(_MUPC,),
-            thresholds=Thresholds(wider=1.0),
-        ),
-        quick_config(depths=(4,), widths=(16, 32, 64), seeds=3, rates=(QUICK_MUPC,), thresholds=Thresholds(wider=1.0)),
+        paper_config("mnist", (FIXED,), (MUPC,), Thresholds(wider=1.0), depths=(8,), widths=(64, 128, 256, 512, 1024)),
+        quick_settings(depths=(4,), widths=(16, 32, 64), seeds=3, rates=(QUICK_MUPC,)),
     ),
     training_figure(
         "sp-smaller-rates",
-        "Standard PC below the paper's grid of learning rates",
-        "fig1's SP for three activations, with learning rates of the weights below 0.01, which is the least of the "
-        "paper's grid and the one that tuning chooses there; μPC beside it.",
+        "fig1's SP for three activations, with learning rates of the weights below 0.01, which is the smallest of the "
+        "paper's grid and the one that tuning chooses there; μPC for comparison.",
         plots.draw_accuracy_over_depth,
         paper_config(
             "mnist",
-            FIXED,
-            f"SP: η from 0.01 down to 0.0001 and β from 1 down to 0.01, tuned at every depth {HELD_OUT}.",
-            activations=("relu", "tanh", "linear"),
-            rates=(_MUPC, Rates("sp", eta=(0.01, 0.001, 0.0001), beta=(1.0, 0.1, 0.01))),
-            thresholds=Thresholds(below_mupc=20.0),
+            (FIXED, f"SP: η from 0.01 down to 0.0001 and β from 1 down to 0.01, tuned at every depth {HELD_OUT}."),
+            (MUPC, Rates("sp", eta=(0.01, 0.001, 0.0001), beta=(1.0, 0.1, 0.01))),
+            Thresholds(below_mupc=20.0),
+            activations=ACTIVATIONS,
         ),
-        quick_config(
+        quick_settings(
             "SP is tuned at every depth.",
+            activations=("relu",),
             depths=(4, 32),
             seeds=1,
             rates=(QUICK_MUPC, Rates("sp", eta=(0.01, 0.001), beta=(16.0, 1.0))),
-            thresholds=Thresholds(below_mupc=20.0),
         ),
     ),
 ]

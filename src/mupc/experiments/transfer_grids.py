@@ -1,41 +1,33 @@
 """Transfer of both learning rates over width and depth: `fig5` = `mupc-transfer-tanh`, and its twins.
 
-A grid of one network and one seed is two programs, of 32 and 12 runs at the paper preset; from 64 hidden layers on one
-for every β, of as many runs as there are η. On one H200 a grid takes seconds at 8 hidden layers and minutes at 128;
-shards and seconds limits let it be done in pieces.
+A grid of one network and one seed is two programs, of 32 and 12 runs at the paper preset; from 64 hidden layers on it
+is one program for every β, of as many runs as there are η. On one H200 a grid takes seconds at 8 hidden layers and
+minutes at 128; shards and seconds limits let it be done in pieces.
 """
 
 from __future__ import annotations
 
 import dataclasses
-import functools
 import itertools
 import math
 import statistics
 from collections.abc import Sequence
 from pathlib import Path
-from typing import ClassVar
 
-from ._figure import (
-    Claim,
-    Figure,
-    FigureCell,
-    FigureConfig,
-    Finished,
-    MissingCellsError,
-    Row,
-    RunContext,
-    Table,
-    judge,
-    select,
-)
+from .. import plots
+from ._building import PAPER_BATCH, build, load
+from ._declaration import cells_over
+from ._figure import Claim, Figure, FigureCell, FigureConfig, Finished, Row, RunContext, Table, judge, select
+from ._measuring import grouped, number, require
+from ._methods import METHODS
+from ._training import keeping, whole
 
 REGRET = 0.1
 WILD, SOON = 100.0, 94
-"""From this β on networks diverge at once if they are not shallow. Such runs go together, and are looked at so many
+"""From this β on networks diverge at once if they are not shallow. Such runs go together and are evaluated this many
 steps apart: when all have diverged, they end."""
 DEEP = 64
-"""From so many hidden layers on few runs fill a device: those of each β go together, and all are looked at so often."""
+"""From this many hidden layers on few runs fill a device: those of each β go together, all evaluated that often."""
 ETA = (0.5, 0.1, 0.05, 0.01)
 BETA = (1e3, 5e2, 1e2, 5e1, 1e1, 5.0, 1.0, 0.5, 0.1, 0.05, 0.01)
 Size = tuple[int, int]
@@ -57,20 +49,15 @@ class GridConfig(FigureConfig):
     epochs: float = 1.0
     verify: bool = True
 
-    @property
-    def rates(self) -> list[Rate]:
-        return list(itertools.product(self.etas, self.betas))
-
     def neighbours(self, rate: Rate) -> list[Rate]:
-        """The pairs one step away from this one in the grid."""
-        steps = {pair: [self.etas.index(pair[0]), self.betas.index(pair[1])] for pair in self.rates}
-        return [
-            pair for pair in self.rates if sum(abs(a - b) for a, b in zip(steps[pair], steps[rate], strict=True)) == 1
-        ]
+        """Return the pairs one step away from this one in the grid."""
+        row, column = self.etas.index(rate[0]), self.betas.index(rate[1])
+        places = itertools.product(enumerate(self.etas), enumerate(self.betas))
+        return [(eta, beta) for (i, eta), (j, beta) in places if abs(i - row) + abs(j - column) == 1]
 
 
 def ladders(widths: Sequence[int], depths: Sequence[int], width: int) -> dict[str, list[Size]]:
-    """The networks (N, H) over which rates are transferred, the smallest first."""
+    """Return the networks (N, H) over which rates are transferred, the smallest first."""
     over_width = [(each, min(depths)) for each in sorted(widths)]
     return {"width": over_width, "depth": [(width, depth) for depth in sorted(depths)]}
 
@@ -79,7 +66,8 @@ def ladders(widths: Sequence[int], depths: Sequence[int], width: int) -> dict[st
 class GridCell(FigureCell):
     """One training run."""
 
-    family: ClassVar[str] = "transfer-grids"
+    family = "transfer-grids"
+    words = "{activation} N={width} H={depth} η={eta:g} β={beta:g} seed {seed}"
 
     activation: str
     width: int
@@ -91,11 +79,6 @@ class GridCell(FigureCell):
     epochs: float
     verify: bool
     precision: str
-
-    @property
-    def label(self) -> str:
-        size = f"{self.activation} N={self.width} H={self.depth}"
-        return f"{size} η={self.eta:g} β={self.beta:g} seed {self.seed}"
 
     @property
     def group(self) -> object:
@@ -112,29 +95,25 @@ class GridCell(FigureCell):
 
 
 def cells(config: GridConfig, finished: Finished) -> list[FigureCell]:
-    """Small networks first, grid by grid."""
-    sizes = sorted(
-        {size for ladder in ladders(config.widths, config.depths, config.width).values() for size in ladder},
-        key=lambda size: size[0] * size[1] ** 2,
-    )
-    fixed = (config.data, config.epochs, config.verify, config.precision)
+    """Return small networks first, grid by grid."""
+    sizes = set(itertools.chain(*ladders(config.widths, config.depths, config.width).values()))
     return [
-        GridCell(config.activation, width, depth, eta, beta, seed, *fixed)
-        for (width, depth), seed, (eta, beta) in itertools.product(sizes, range(config.seeds), config.rates)
+        cell
+        for n, h in sorted(sizes, key=lambda size: size[0] * size[1] ** 2)
+        for cell in cells_over(
+            GridCell, config, width=n, depth=h, seed=range(config.seeds), eta=config.etas, beta=config.betas
+        )
     ]
 
 
 def run_group(group: Sequence[GridCell], context: RunContext) -> list[Row]:
-    """Trains one network with every pair of rates, as one program."""
+    """Train one network with every pair of rates, as one program."""
     import warnings
 
     import jax
 
     from ..inference import GradientDescent
     from ..training import Run, fit_many
-    from ._building import PAPER_BATCH, build, load
-    from ._methods import METHODS
-    from ._training import keeping, whole
 
     first = group[0]
     dataset = load(first.data, context.data_dir, first.verify, 0.0)
@@ -167,24 +146,43 @@ def run_group(group: Sequence[GridCell], context: RunContext) -> list[Row]:
 
 
 def run_cell(cell: GridCell, context: RunContext) -> Row:
-    """One run by itself."""
+    """Train one network with one pair of rates."""
     return run_group([cell], context)[0]
 
 
 def losses(config: GridConfig, table: Table, size: Size) -> dict[Rate, float]:
-    """The lowest training loss for every pair of rates, mean over seeds; infinite where a run diverged."""
-    found: dict[Rate, list[float]] = {}
-    for row in table:
-        if (row["width"], row["depth"]) == size:
-            lost = row["diverged"] or row["lowest_train_loss"] is None
-            found.setdefault((row["eta"], row["beta"]), []).append(math.inf if lost else row["lowest_train_loss"])
-    if any(len(found.get(rate, [])) < config.seeds for rate in config.rates):
-        raise MissingCellsError(f"N={size[0]} H={size[1]}")
-    return {rate: statistics.fmean(values) for rate, values in found.items()}
+    """Return the lowest training loss for every pair of rates, mean over seeds; infinite where a run diverged."""
+    groups = grouped(select(table, width=size[0], depth=size[1]), "eta", "beta")
+    found = {}
+    for rate in itertools.product(config.etas, config.betas):
+        runs = require(groups.get(rate, []), config.seeds, f"N={size[0]} H={size[1]}")
+        found[rate] = statistics.fmean(
+            math.inf if run["diverged"] else number(run["lowest_train_loss"]) for run in runs
+        )
+    return found
+
+
+@dataclasses.dataclass(frozen=True)
+class RateTransfer:
+    """The rates of a small network `used` by a large one, whose `losses` are least with `best`."""
+
+    used: Rate
+    best: Rate
+    losses: dict[Rate, float]
+
+    def regret(self, rate: Rate) -> float:
+        """Return in per cent how much more than the optimum a pair of rates loses."""
+        return 100 * (self.losses[rate] / self.losses[self.best] - 1)
+
+
+def transfer(config: GridConfig, table: Table, small: Size, large: Size) -> RateTransfer:
+    """Return how the rates of one network do in another."""
+    own, there = losses(config, table, small), losses(config, table, large)
+    return RateTransfer(min(own, key=own.__getitem__), min(there, key=there.__getitem__), there)
 
 
 def _pairs(config: GridConfig) -> dict[str, tuple[Size, Size]]:
-    """The smallest network of each ladder with every larger one, by the claim about them."""
+    """Return the smallest network of each ladder with every larger one, by the claim about them."""
     return {
         f"rates transfer over {over}: N={small[0]} H={small[1]} to N={large[0]} H={large[1]}": (small, large)
         for over, (small, *larger) in ladders(config.widths, config.depths, config.width).items()
@@ -192,107 +190,86 @@ def _pairs(config: GridConfig) -> dict[str, tuple[Size, Size]]:
     }
 
 
-def _best(grid: dict[Rate, float]) -> Rate:
-    return min(grid, key=lambda rate: grid[rate])
-
-
 def _named(rate: Rate) -> str:
     return f"η={rate[0]:g} β={rate[1]:g}"
 
 
 def claims(config: GridConfig, table: Table) -> list[Claim]:
-    """The rates of the smallest network are good for every larger one."""
+    """Judge that the rates of the smallest network are good for every larger one."""
 
     def transfers(small: Size, large: Size) -> tuple[bool, str]:
-        used, there = _best(losses(config, table, small)), losses(config, table, large)
-        best = _best(there)
-        regret = there[used] / there[best] - 1
-        pair = f"{there[used]:.4g} with {_named(used)}, own best {there[best]:.4g} with {_named(best)}"
-        return regret <= REGRET, f"{100 * regret:+.1f} %: {pair}"
+        found = transfer(config, table, small, large)
+        used, best = (f"{found.losses[rate]:.4g} with {_named(rate)}" for rate in (found.used, found.best))
+        regret = found.regret(found.used)
+        return regret <= 100 * REGRET, f"{regret:+.1f} %: {used}, own best {best}"
 
-    return [
-        judge(
-            name,
-            f"lowest training loss at most {REGRET:.0%} above the large network's own optimum",
-            functools.partial(transfers, *sizes),
-        )
-        for name, sizes in _pairs(config).items()
-    ]
+    expected = f"lowest training loss at most {REGRET:.0%} above the large network's own optimum"
+    return [judge(name, expected, transfers, *sizes) for name, sizes in _pairs(config).items()]
 
 
 _SIDE_CHECKS = {("tanh", (1024, 8)): " In float32 instead of bf16, seed 0 comes to 0.0157 (bf16: 0.0154)."}
 
 
 def checked(config: GridConfig, table: Table, claim: Claim) -> str:
-    """Whether one seed, the lowest of noisy losses or the place in the grid explains that rates do not transfer."""
+    """Return whether one seed, the lowest of noisy losses or the place in the grid explains that rates do not
+    transfer."""
     small, large = _pairs(config)[claim.claim]
-    used, there = _best(losses(config, table, small)), losses(config, table, large)
-    best = _best(there)
-    runs = {rate: select(table, width=large[0], depth=large[1], eta=rate[0], beta=rate[1]) for rate in (used, best)}
-    excess = [
-        100 * (a["lowest_train_loss"] / b["lowest_train_loss"] - 1)
-        for a, b in zip(*runs.values(), strict=True)
-        if a["lowest_train_loss"] and b["lowest_train_loss"]
-    ]
-    ends = {
-        rate: [statistics.fmean(row[name] or math.inf for row in rows) for name in ("train_loss", "test_accuracy")]
-        for rate, rows in runs.items()
-    }
-    near = ", ".join(f"{_named(r)} {100 * (there[r] / there[best] - 1):+.0f} %" for r in config.neighbours(used))
-    ended = ", ".join(
-        f"{loss:.3g} and {100 * accuracy:.1f} % ({_named(rate)})" for rate, (loss, accuracy) in ends.items()
-    )
+    found = transfer(config, table, small, large)
+    grids = grouped(select(table, width=large[0], depth=large[1]), "eta", "beta")
+    pairs = zip(grids[found.used], grids[found.best], strict=True)
+    lowest = [(used["lowest_train_loss"], best["lowest_train_loss"]) for used, best in pairs]
+    excess = ", ".join(f"{100 * (used / best - 1):+.0f}" for used, best in lowest if used and best)
+
+    def ended(rate: Rate) -> str:
+        loss, accuracy = (
+            statistics.fmean(row[name] or math.inf for row in grids[rate]) for name in ("train_loss", "test_accuracy")
+        )
+        return f"{loss:.3g} and {100 * accuracy:.1f} % ({_named(rate)})"
+
+    near = ", ".join(f"{_named(rate)} {found.regret(rate):+.0f} %" for rate in config.neighbours(found.used))
     return (
-        f"Seed by seed it costs {', '.join(f'{each:+.0f}' for each in excess)} %; the mean loss of the epoch and the "
-        f"accuracy at its end are {ended}. One step away in the grid: {near}."
+        f"Seed by seed it costs {excess} %; the mean loss of the epoch and the accuracy at its end are "
+        f"{ended(found.used)}, {ended(found.best)}. One step away in the grid: {near}."
         f"{_SIDE_CHECKS.get((config.activation, large), '')}"
     )
 
 
 def _plot(record: Row, path: Path) -> None:
-    from ..plots import draw_transfer_grids
-
     config = record["config"]
-    draw_transfer_grids(record, path, ladders(config["widths"], config["depths"], config["width"]))
+    plots.draw_transfer_grids(record, path, ladders(config["widths"], config["depths"], config["width"]))
 
 
 _PROTOCOL = (
     "Residual networks with μPC, batch 64, Adam, as many GD steps as hidden layers; the grids are the paper's. The "
-    "loss is the lowest of all training batches of one epoch, as in the paper: rates are compared on the training set "
-    "here, and nowhere else.",
+    "loss is the lowest of all training batches of one epoch, as in the paper: only here are rates compared on the "
+    "training set.",
     "A run that diverged counts as infinite loss, whatever it had reached.",
 )
-
 _QUICK = (
     "A small check on scikit-learn's digits: not a reproduction.",
     "At this size the verdicts hinge on the grid: with three others, at 8 and 16 hidden layers, each activation fails "
     "in one or two (by 22 to 193 %) and holds in the rest. None was chosen for its verdict.",
 )
+_SMALL = GridConfig(
+    data="digits",
+    widths=(16, 32),
+    depths=(4, 8),
+    width=32,
+    etas=(0.5, 0.1, 0.02),
+    betas=(100.0, 10.0, 1.0),
+    seeds=1,
+    epochs=5.0,
+)
 
 
-def _figure(activation: str, slug: str) -> Figure:
-    written = {"relu": "ReLU"}.get(activation, activation)
+def _figure(activation: str) -> Figure:
+    small = dataclasses.replace(_SMALL, activation=activation, protocol=(*_QUICK, *_PROTOCOL))
     return Figure(
-        slug,
-        f"Transfer of both learning rates, {written}",
+        f"mupc-transfer-{activation}",
         "Training loss over the learning rates of weights (η) and activities (β). Above: networks of growing width; "
         "below: of growing depth. The star is the network's own optimum, the circle that of the smallest one. "
         "Grey: a run diverged.",
-        {
-            "quick": GridConfig(
-                protocol=(*_QUICK, *_PROTOCOL),
-                data="digits",
-                activation=activation,
-                widths=(16, 32),
-                depths=(4, 8),
-                width=32,
-                etas=(0.5, 0.1, 0.02),
-                betas=(100.0, 10.0, 1.0),
-                seeds=1,
-                epochs=5.0,
-            ),
-            "paper": GridConfig(precision="bf16", protocol=_PROTOCOL, activation=activation),
-        },
+        {"quick": small, "paper": GridConfig("bf16", _PROTOCOL, activation=activation)},
         cells,
         run_cell,
         claims,
@@ -302,7 +279,4 @@ def _figure(activation: str, slug: str) -> Figure:
     )
 
 
-FIGURES = {
-    f"mupc-transfer-{activation}": _figure(activation, f"mupc-transfer-{activation}")
-    for activation in ("tanh", "linear", "relu")
-}
+FIGURES = {figure.slug: figure for figure in map(_figure, ("tanh", "linear", "relu"))}
