@@ -23,7 +23,7 @@ from fabricpc.nodes import Linear
 from fabricpc.training import build_clamps, pc_weight_gradients
 
 import mupc
-from mupc.bench._timing import compiled, measure
+from mupc.bench._timing import compile_call, time_in_turns
 
 
 def chain(weights, x, y, lr, steps):
@@ -69,15 +69,15 @@ def main() -> None:
 
     weights = [network.input.weight, *network.hidden.weight, network.readout.weight]
     update, params, layer = chain(weights, x, y, lr, steps)
-    programs = {"mupc": compiled(ours, network, x, y), "fabricpc": compiled(update, params, x, y)}
-    own = programs["mupc"].call()
+    programs = {"mupc": compile_call(ours, network, x, y), "fabricpc": compile_call(update, params, x, y)}
+    own = programs["mupc"]()
     own = [own.input.weight, *own.hidden.weight, own.readout.weight]
-    other = dict(zip(layer, jax.tree.leaves(programs["fabricpc"].call()), strict=True))
+    other = dict(zip(layer, jax.tree.leaves(programs["fabricpc"]()), strict=True))
     apart = [jnp.linalg.norm(g - other[i].T) / jnp.linalg.norm(g) for i, g in enumerate(own, start=1)]
     print(f"device {jax.devices()[0].device_kind}, jax {jax.__version__}, float32")
     print(f"N={options.width} H={options.hidden_layers} T={steps} B={options.batch_size}, one weight update")
     print(f"{'':10}{'ms':>9}{'compile (s)':>13}{'MiB':>9}")
-    times = measure(programs, options.repeats)
+    times = time_in_turns(programs, options.repeats)
     for name, taken in times.items():
         seconds = taken["trace_s"] + taken["compile_s"]
         print(f"{name:10}{1e3 * taken['median_s']:9.2f}{seconds:13.2f}{taken['memory_bytes'] / 2**20:9.1f}")

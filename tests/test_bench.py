@@ -4,6 +4,7 @@ How fast anything is, is never asserted.
 """
 
 import json
+import re
 import subprocess
 import sys
 
@@ -13,41 +14,40 @@ import pytest
 
 from mupc import bench
 from mupc.bench import __main__ as command
-from mupc.bench import _ceilings, _floor, _runner, _training, _update
-from mupc.bench._floor import FORMATS, Shape
+from mupc.bench import _floors, _timing, _workloads
 
-TINY = Shape(hidden_layers=3, width=2, batch=5, in_size=7, out_size=4)
+TINY = bench.BenchCase("gd", hidden_layers=3, width=2, batch_size=5)
+INPUT, HIDDEN, READOUT = 2 * 784, 2 * 2, 2 * 10  # entries of its matrices: one, two and one of them
 QUICK = {"quick": True, "repeats": 1}
 
 
 @pytest.fixture
 def small_device(monkeypatch):
     """Ceilings of sizes that take no time."""
-    monkeypatch.setattr(_ceilings, "LARGE", {"cpu": 64, "other": 64})
-    monkeypatch.setattr(_ceilings, "COPIED", {"cpu": 4096, "other": 4096})
-    monkeypatch.setattr(_update, "TEST_SAMPLES", 250)
-    monkeypatch.setattr(_update, "EVALUATION_CHUNK", 10)
-    monkeypatch.setattr(_training, "TEST_SAMPLES", 250)
-    monkeypatch.setattr(_training, "SAMPLES", {"epoch": 1280, "grid": 640})
+    monkeypatch.setattr(_timing, "LARGE", {"cpu": 64, "other": 64})
+    monkeypatch.setattr(_timing, "COPIED", {"cpu": 4096, "other": 4096})
+    monkeypatch.setattr(_workloads, "TEST_SAMPLES", 250)
+    monkeypatch.setattr(_workloads, "EVALUATION_CHUNK", 10)
+    monkeypatch.setattr(_workloads, "SAMPLES", {"epoch": 1280, "grid": 640})
 
 
 def test_floor_by_hand():
-    """Two steps of three layers, B=5, N=2, D=7, C=4. Matrices: input 14 entries, two hidden of 4, readout 8.
-
-    Step 0: the readout back. Step 1: readout up and back, and W₃ back. After it: readout and W₃ up. Learning: W₂, W₃
-    and the readout, as two layers are reached. Forward: all."""
-    found = _floor.gradient_descent(TINY, 2, FORMATS["float32"])
-    inputs, hidden, readouts = 1, 2 + 1 + 1 + 2, 1 + 1 + 2 + 1 + 1
-    assert found.flops == 2 * 5 * (inputs * 14 + hidden * 4 + readouts * 8)
-    weights_and_gradients = 2 * (14 + 2 * 4 + 8)
-    reads = 2 * 4 + 4 * 8
-    shared = 2 * 4 + 3 * 8  # the readout's two products of step 1 read it once
+    """Two steps of three layers. Step 0: the readout back. Step 1: readout up and back, and W₃ back. After it: readout
+    and W₃ up. Learning: W₂, W₃ and the readout, as two layers are reached. Forward: all."""
+    found = _floors.gradient_descent_work(TINY, 2, "float32")
+    hidden, readouts = 2 + 1 + 1 + 2, 1 + 1 + 2 + 1 + 1
+    assert found.flops == 2 * 5 * (INPUT + hidden * HIDDEN + readouts * READOUT)
+    weights = INPUT + 2 * HIDDEN + READOUT
+    reads = 2 * HIDDEN + 4 * READOUT
+    shared = 2 * HIDDEN + 3 * READOUT  # the readout's two products of step 1 read it once
     layers_before, layers_after = 0 + 1, 1 + 2
-    assert found.twice == 4 * (weights_and_gradients + reads + (5 * layers_before + 2 * layers_after) * 10)
-    assert found.once == 4 * (weights_and_gradients + shared + (layers_before + 2 * layers_after) * 10)
-    half = _floor.gradient_descent(TINY, 2, FORMATS["bf16"])
+    assert found.twice == 4 * (2 * weights + reads + (5 * layers_before + 2 * layers_after) * 10)
+    assert found.once == 4 * (2 * weights + shared + (layers_before + 2 * layers_after) * 10)
+    half = _floors.gradient_descent_work(TINY, 2, "bf16")
     assert half.flops == found.flops
-    assert found.twice - half.twice == 2 * reads - 2 * (14 + 2 * 4 + 8)  # reads are halved, a copy is written
+    assert found.twice - half.twice == 2 * reads - 2 * weights  # reads are halved, a copy is written
+    double = _floors.gradient_descent_work(TINY, 2, "float64")
+    assert (double.twice, double.once) == (2 * found.twice, 2 * found.once)
 
 
 @pytest.mark.parametrize("depth", [1, 2, 3, 6])
@@ -69,44 +69,47 @@ def test_window_against_propagated_sets(depth, steps):
     wrong = {layer for layer in range(1, depth + 1) if layer in moved or layer - 1 in moved}
     products += up + sum(layer in wrong for layer in range(2, depth + 1))
     readouts += top + 1  # learnt
-    shape = Shape(depth, 10, 1, in_size=1000, out_size=1)
-    elements = _floor.gradient_descent(shape, steps, FORMATS["float32"]).flops // 2
-    elements -= 10_000 + (depth - 1) * 100 + 10  # the forward pass
-    assert elements == products * 100 + readouts * 10 + (10_000 if 1 in wrong else 0)
+    width = 1000  # counts of the three kinds of matrices cannot make up for each other
+    elements = _floors.gradient_descent_work(bench.BenchCase("gd", depth, width, batch_size=1), steps, "float32").flops
+    forward = 784 + (depth - 1) * width + 10
+    assert elements == 2 * width * (forward + products * width + readouts * 10 + (784 if 1 in wrong else 0))
 
 
 def test_floors_of_passes():
     """Backpropagation takes three products a matrix but the input's, which takes two; error space two more for each
     conjugate-gradient step, and one to follow; evaluation one."""
-    weights, inputs = 14 + 2 * 4 + 8, 14
-    assert _floor.backprop(TINY, FORMATS["float32"]).flops == 10 * (3 * weights - inputs)
-    assert _floor.error_space(TINY, 3, FORMATS["float32"]).flops == 10 * (2 * weights + 7 * (weights - inputs))
-    evaluation = _floor.evaluation(TINY, 12, FORMATS["float32"])
-    assert evaluation.flops == 3 * 10 * weights and evaluation.twice == 3 * 4 * (weights + 5 * 7)
+    weights = INPUT + 2 * HIDDEN + READOUT
+    assert _floors.backprop_work(TINY, "float32").flops == 10 * (3 * weights - INPUT)
+    assert _floors.error_space_work(TINY, 3, "float32").flops == 10 * (2 * weights + 7 * (weights - INPUT))
+    evaluation = _floors.evaluation_work(TINY, 12, "float32")
+    assert evaluation.flops == 3 * 10 * weights and evaluation.twice == 3 * 4 * (weights + 5 * 784)
+
+
+def rates(matmul, copy):
+    return {"matmul_flops_per_s": matmul, "copy_bytes_per_s": copy}
 
 
 def test_the_larger_of_two_floors():
-    work = _floor.Work(flops=100, twice=50, once=20)
-    assert work.seconds(matmul=10.0, copy=10.0) == 10 and work.limit(10.0, 10.0) == "compute"
-    assert work.seconds(matmul=100.0, copy=10.0) == 5 and work.limit(100.0, 10.0) == "memory"
-    assert work.seconds(matmul=100.0, copy=10.0, once=True) == 2
+    work = _floors.LeastWork(flops=100, twice=50, once=20)
+    assert work.seconds(rates(10.0, 10.0)) == 10 and work.limit(rates(10.0, 10.0)) == "compute"
+    assert work.seconds(rates(100.0, 10.0)) == 5 and work.limit(rates(100.0, 10.0)) == "memory"
+    assert work.seconds(rates(100.0, 10.0), once=True) == 2
 
 
 def test_floor_of_the_main_workload():
-    """H = T = 128, N = 512, B = 64 in bf16 at 4.3 TB/s: some 4 ms, or 2 with weights read once."""
-    found = _floor.gradient_descent(Shape(128, 512, 64), 128, FORMATS["bf16"])
+    """H = T = 128, N = 512, B = 64 in bf16 at 4.3 TB/s: about 4 ms, or 2 with weights read once."""
+    found = _floors.gradient_descent_work(bench.BenchCase("gd", 128, 512), 128, "bf16")
     weights = 2 * 512**2 * sum(max(0, t - 1) + t for t in range(128)) / 4.3e12
     assert weights == pytest.approx(1.97e-3, rel=0.01)
-    assert 3.5e-3 < found.seconds(1e15, 4.3e12) < 4.5e-3
-    assert 1.5e-3 < found.seconds(1e15, 4.3e12, once=True) < 2.2e-3
+    assert 3.5e-3 < found.seconds(rates(1e15, 4.3e12)) < 4.5e-3
+    assert 1.5e-3 < found.seconds(rates(1e15, 4.3e12), once=True) < 2.2e-3
 
 
-@pytest.mark.slow
 def test_the_baseline_computes_the_same():
     """Unrolled layers, full activities and autodiff, against stacked increments: to rounding, in float64."""
-    case, options = bench.Case("gd", 4, 6, batch_size=3), bench.Options(activation="tanh")
-    programs, notes = _update.programs(case, options, "float64", matmul=1e12)
-    ours, theirs = programs["mupc"].call(), programs["unrolled"].call()
+    case, options = bench.BenchCase("gd", 4, 6, batch_size=3), bench.BenchConfig(activation="tanh")
+    programs, notes = _workloads.update_calls(case, options, "float64", matmul=1e12)
+    ours, theirs = programs["mupc"](), programs["unrolled"]()
     assert notes == [] and set(programs) == {"mupc", "backprop", "unrolled"}
     weights = [ours.input.weight, *ours.hidden.weight, ours.readout.weight]
     for own, other in zip(weights, theirs, strict=True):
@@ -117,21 +120,27 @@ def test_the_baseline_computes_the_same():
 @pytest.mark.parametrize(
     ("case", "options", "reason"),
     [
-        (bench.Case("gd", 129, 2), {}, "beyond 128 layers"),
-        (bench.Case("gd", 128, 512), {}, "more than 5 s an update"),
-        (bench.Case("error-space", 4, 2), {}, "knows no error space"),
-        (bench.Case("gd", 4, 2), {"unrolled": False}, "no step-by-step baseline was asked for"),
+        (bench.BenchCase("gd", 129, 2), {}, "beyond 128 layers"),
+        (bench.BenchCase("gd", 128, 512), {}, "would take more than 5 s"),
+        (bench.BenchCase("error-space", 4, 2), {}, "does not know error space"),
+        (bench.BenchCase("gd", 4, 2), {"unrolled": False}, "baseline is switched off"),
     ],
 )
 def test_the_baseline_is_left_out(case, options, reason):
-    assert reason in _update._too_much(case, bench.Options(**options), matmul=1e9)
+    assert reason in _workloads.baseline_missing(case, bench.BenchConfig(**options), matmul=1e9)
+
+
+def first_row(table):
+    """The cells of the first row of a table by column; a title is above the columns."""
+    columns, cells = (re.split("  +", line.strip()) for line in table.splitlines()[1:3])
+    return dict(zip(columns, cells, strict=True))
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("workload", ["gd", "one-step", "error-space"])
 def test_an_update_agrees_with_itself(small_device, workload):
-    (case,) = bench.expand(bench.Options(workloads=(workload,), depths=(3,), widths=(4,), batch_size=(2,)))
-    row = _runner.measure(case, bench.Options(precision="bf16", **QUICK))
+    (case,) = bench.bench_cases(bench.BenchConfig(workloads=(workload,), depths=(3,), widths=(4,), batch_size=(2,)))
+    row = bench.measure_case(case, bench.BenchConfig(precision="bf16", **QUICK))
     times, ceilings, floor = row["times"], row["ceilings"], row["floor"]
     ours = times["mupc"]["median_s"]
     assert row["steps"] == {"gd": 3, "one-step": 1, "error-space": None}[workload]
@@ -153,8 +162,8 @@ def test_an_update_agrees_with_itself(small_device, workload):
     assert times["mupc"]["memory_bytes"] >= 4 * (2 * weights + 2 * 784)  # weights, their gradients, and the inputs
     assert json.loads(json.dumps(row, allow_nan=False)) == row
     first, second = bench.tables([row, row])
-    assert len(first.lines) == len(second.lines) == 2 and len(str(first).splitlines()) == 4
-    cells = dict(zip(first.columns, first.lines[0], strict=True))
+    assert len(first.splitlines()) == len(second.splitlines()) == 4
+    cells = first_row(first)
     assert (cells["workload"], cells["H"], cells["N"], cells["B"]) == (workload, "3", "4", "2")
     assert cells["ms/BP"] == f"{row['ratios']['mupc / backprop']:.3g}"
 
@@ -167,19 +176,18 @@ def test_a_share_of_a_product_that_is_too_quick_to_have_a_rate(width, shown):
         "ratios": {}, "floor": {"twice_s": 1.0, "once_s": 1.0, "limit": "memory"}, "shares": {"batched_matmul": 0.5},
         "ceilings": {"matmul_flops_per_s": 1e11},
     }  # fmt: skip
-    table = bench.tables([row])[1]
-    assert dict(zip(table.columns, table.lines[0], strict=True))["of batched"] == shown
+    assert first_row(bench.tables([row])[1])["of batched"] == shown
 
 
 def test_an_evaluation(small_device):
-    row = _runner.measure(bench.Case("evaluation", 2, 4), bench.Options(**QUICK))
+    row = bench.measure_case(bench.BenchCase("evaluation", 2, 4), bench.BenchConfig(**QUICK))
     assert row["samples"] == 25 and row["steps"] is None and row["label"] == "evaluation H=2 N=4"
     assert row["floor"]["flops"] == 2 * 30 * 4 * (784 + 4 + 10)  # three chunks of ten
 
 
 @pytest.mark.slow
 def test_an_epoch(small_device):
-    row = _runner.measure(bench.Case("epoch", 2, 4, batch_size=8), bench.Options(**QUICK))
+    row = bench.measure_case(bench.BenchCase("epoch", 2, 4, batch_size=8), bench.BenchConfig(**QUICK))
     assert row["steps_per_epoch"] == 128 // 8 and row["data"] == "random"
     times = row["times"]
     assert times["mupc"]["repeats"] == 3  # four intervals without the one that compiles
@@ -190,8 +198,8 @@ def test_an_epoch(small_device):
 
 def test_a_grid(small_device):
     """In float64 both ways end at the same losses; a rate that diverges is counted and left out."""
-    options = bench.Options(etas=(1e200, 0.01), betas=(5.0,), seeds=2, sequential=3, precision="float64", **QUICK)
-    row = _runner.measure(bench.Case("grid", 2, 4, batch_size=16), options)
+    options = bench.BenchConfig(etas=(1e200, 0.01), betas=(5.0,), seeds=2, sequential=3, precision="float64", **QUICK)
+    row = bench.measure_case(bench.BenchCase("grid", 2, 4, batch_size=16), options)
     assert (row["runs"], row["run_one_after_another"], row["diverged"]) == (4, 3, 2) and row["diverged_alike"]
     assert row["largest_difference_of_first_losses"] < 1e-12 and row["largest_difference_of_final_losses"] < 1e-9
     ratio = row["one_after_another_s"] / row["together_s"]
@@ -201,18 +209,18 @@ def test_a_grid(small_device):
 
 def test_runs_one_after_another_have_all_rates():
     """22 of the paper's grid with three seeds; and the record says which rates these are."""
-    options = bench.Options(workloads=("gd",), paper=True, etas=(0.3,), seeds=3)
-    places = _training.spread(3 * len(options.rates), 22)
+    options = bench.BenchConfig(workloads=("gd",), paper=True, etas=(0.3,), seeds=3)
+    places = _workloads.evenly_spaced(3 * len(options.rates), 22)
     chosen = [options.rates[place // 3] for place in places]
     assert len(set(places)) == 22 and set(map(len, map(set, zip(*chosen, strict=True)))) == {4, 11}
-    assert _training.spread(4, None) == _training.spread(4, 9) == [0, 1, 2, 3]
-    config = _runner.begin(options, [])["config"]
+    assert _workloads.evenly_spaced(4, None) == _workloads.evenly_spaced(4, 9) == [0, 1, 2, 3]
+    config = bench.prepare(options, [])["config"]
     assert config["etas"] == (0.5, 0.1, 0.05, 0.01) and len(config["betas"]) == 11 and config["paper"]
 
 
 @pytest.mark.slow
 def test_compile_times_and_their_ratio():
-    row = _runner.measure(bench.Case("compile", 2, 4, batch_size=2), bench.Options())
+    row = bench.measure_case(bench.BenchCase("compile", 2, 4, batch_size=2), bench.BenchConfig())
     assert set(row["times"]) == {"gd", "error-space", "backprop"}
     assert all(min(taken.values()) > 0 for taken in row["times"].values())
     slower = {name: {cost: 3 * value for cost, value in taken.items()} for name, taken in row["times"].items()}
@@ -225,9 +233,9 @@ def test_out_of_memory_is_a_result(monkeypatch):
     def fail(*_):
         raise jax.errors.JaxRuntimeError("RESOURCE_EXHAUSTED: out of memory")
 
-    monkeypatch.setitem(_runner.MEASURES, "gd", fail)
-    row = _runner.measure(bench.Case("gd", 2, 4), bench.Options())
-    assert row["failed"] == "out of memory" and bench.tables([row]) == [] and bench.fits([row]) == []
+    monkeypatch.setitem(_workloads.MEASURES, "gd", fail)
+    row = bench.measure_case(bench.BenchCase("gd", 2, 4), bench.BenchConfig())
+    assert row["failed"] == "out of memory" and bench.tables([row]) == [] and bench.growth_fits([row]) == []
 
 
 def rows(sizes, times, **fixed):
@@ -238,43 +246,43 @@ def rows(sizes, times, **fixed):
 def test_fits_find_exact_powers():
     widths = [{"width": n} for n in (8, 16, 64)]
     times = [{"mupc": {"median_s": 3e-6 * n["width"] ** 1.7, "memory_bytes": 5 * n["width"] ** 2}} for n in widths]
-    time, memory = bench.fits(rows(widths, times))
-    assert (time.axis, time.quantity, memory.quantity) == ("width", "median_s", "memory_bytes")
-    assert (time.exponent, memory.exponent) == (pytest.approx(1.7), pytest.approx(2.0))
-    assert time.error == pytest.approx(1.0) and time.fixed == {"hidden_layers": 8, "batch_size": 4, "steps": 8}
-    assert time.line.startswith("time of mupc (gd, float32, H=8, B=4, T=8) grows as N^1.70")
-    assert bench.fits(rows(widths[:2], times[:2])) == []
+    time, memory = bench.growth_fits(rows(widths, times))
+    assert (time["axis"], time["quantity"], memory["quantity"]) == ("width", "median_s", "memory_bytes")
+    assert (time["exponent"], memory["exponent"]) == (pytest.approx(1.7), pytest.approx(2.0))
+    assert time["error"] == pytest.approx(1.0) and time["fixed"] == {"hidden_layers": 8, "batch_size": 4, "steps": 8}
+    assert "time of mupc (gd, float32, H=8, B=4, T=8) grows as N^1.70" in bench.fit_line(time)
+    assert bench.growth_fits(rows(widths[:2], times[:2])) == []
 
 
 def test_fits_where_steps_follow_depth():
     """T = H varies with H and stays one line; the same rows are no line over T, since H varies too."""
     sizes = [{"hidden_layers": h, "steps": h} for h in (4, 8, 32)]
     times = [{"mupc": {"median_s": 1e-3 * s["steps"] ** 2}} for s in sizes]
-    (found,) = bench.fits(rows(sizes, times, steps_follow_depth=True))
-    assert found.axis == "hidden_layers" and found.exponent == pytest.approx(2) and found.fixed["steps"] == "H"
-    assert bench.fits(rows(sizes, times)) == []
+    (found,) = bench.growth_fits(rows(sizes, times, steps_follow_depth=True))
+    assert found["axis"] == "hidden_layers" and found["exponent"] == pytest.approx(2) and found["fixed"]["steps"] == "H"
+    assert bench.growth_fits(rows(sizes, times)) == []
 
 
 def test_one_step_is_a_point_over_steps_and_backprop_has_none():
     sizes = [{"steps": 1, "workload": "one-step"}, {"steps": 4}, {"steps": 16}]
     times = [{"mupc": {"median_s": s["steps"] ** 0.5}, "backprop": {"median_s": 1.0}} for s in sizes]
-    (found,) = bench.fits(rows(sizes, times))
-    assert (found.workload, found.name, found.axis) == ("gd", "mupc", "steps")
-    assert found.exponent == pytest.approx(0.5) and found.sizes == [1, 4, 16]
+    (found,) = bench.growth_fits(rows(sizes, times))
+    assert (found["workload"], found["name"], found["axis"]) == ("gd", "mupc", "steps")
+    assert found["exponent"] == pytest.approx(0.5) and found["sizes"] == [1, 4, 16]
 
 
 def test_cases():
-    assert [case.workload for case in bench.expand(bench.Options())][:3] == ["gd"] * 3
-    full = bench.expand(bench.Options(preset="full"))
+    assert [case.workload for case in bench.bench_cases(bench.BenchConfig())][:3] == ["gd"] * 3
+    full = bench.bench_cases(bench.BenchConfig(preset="full"))
     for workload in ("gd", "one-step", "error-space", "evaluation"):
         own = {(case.hidden_layers, case.width) for case in full if case.workload == workload}
         assert own == {(h, n) for h in (8, 32, 128, 512) for n in (128, 512, 1024)}
-    gpu = [case.label for case in bench.expand(bench.Options(preset="gpu"))]
+    gpu = [case.label for case in bench.bench_cases(bench.BenchConfig(preset="gpu"))]
     wanted = ["gd H=128 N=512 T=128 B=64", "gd H=1024 N=512 T=1024 B=64", "epoch H=8 N=512 T=8 B=64",
               "error-space H=128 N=512 B=64", "compile H=512 N=512 B=64"]  # fmt: skip
     assert set(wanted) <= set(gpu) and len(set(gpu)) == len(gpu)
-    given = bench.Options(workloads=("gd", "one-step"), depths=(8,), widths=(4, 2), steps=(3, 5), batch_size=(7,))
-    assert [case.label for case in bench.expand(given)] == [
+    given = bench.BenchConfig(workloads=("gd", "one-step"), depths=(8,), widths=(4, 2), steps=(3, 5), batch_size=(7,))
+    assert [case.label for case in bench.bench_cases(given)] == [
         "gd H=8 N=4 T=3 B=7", "gd H=8 N=4 T=5 B=7", "gd H=8 N=2 T=3 B=7", "gd H=8 N=2 T=5 B=7",
         "one-step H=8 N=4 T=1 B=7", "one-step H=8 N=2 T=1 B=7",
     ]  # fmt: skip
@@ -282,22 +290,22 @@ def test_cases():
 
 MISTAKES = [
     ({"workloads": ("eror-space",)}, "workload 'eror-space' is not known. Did you mean 'error-space'?"),
-    ({"preset": "gpus"}, "--preset 'gpus' is not known. Did you mean 'gpu'?"),
-    ({"precision": "fp32"}, "--precision 'fp32' is not known"),
-    ({"depths": (8, 0)}, "--depths must be at least 1, got 0"),
-    ({"widths": (-1,)}, "--widths must be at least 1, got -1"),
-    ({"steps": (0,)}, "--steps must be at least 1, got 0"),
-    ({"batch_size": ()}, "--batch-size has no values"),
-    ({"repeats": 0}, "--repeats must be at least 1, got 0"),
-    ({"etas": (0.0,)}, "--etas must be greater than 0, got 0"),
-    ({"epochs": float("nan")}, "--epochs must be finite"),
+    ({"preset": "gpus"}, "preset 'gpus' is not known. Did you mean 'gpu'?"),
+    ({"precision": "fp32"}, "precision 'fp32' is not known"),
+    ({"depths": (8, 0)}, "depths must be at least 1, got 0"),
+    ({"widths": (-1,)}, "widths must be at least 1, got -1"),
+    ({"steps": (0,)}, "steps must be at least 1, got 0"),
+    ({"batch_size": ()}, "batch_size has no values"),
+    ({"repeats": 0}, "repeats must be at least 1, got 0"),
+    ({"etas": (0.0,)}, "etas must be greater than 0, got 0"),
+    ({"epochs": float("nan")}, "epochs must be finite"),
 ]
 
 
 @pytest.mark.parametrize(("options", "text"), MISTAKES)
 def test_mistakes(options, text):
     with pytest.raises(ValueError) as caught:
-        bench.expand(bench.Options(**options))
+        bench.bench_cases(bench.BenchConfig(**options))
     assert text in str(caught.value)
 
 
@@ -305,14 +313,14 @@ def test_mistakes(options, text):
     ("options", "text"),
     [
         ({"activation": "rleu"}, "activation 'rleu' is not known. Did you mean 'relu'?"),
-        ({"samples": 3}, "--batch-size 64 is more than the 3 training samples"),
+        ({"samples": 3}, "batch_size 64 is more than the 3 training samples. Use a smaller one, or more samples."),
         ({"data": "mnits"}, "mnist"),
     ],
 )
 def test_mistakes_that_show_before_anything_is_measured(small_device, options, text):
-    given = bench.Options(workloads=("grid",), **options)
+    given = bench.BenchConfig(workloads=("grid",), **options)
     with pytest.raises(ValueError, match=None) as caught:
-        _runner.begin(given, bench.expand(given))
+        bench.prepare(given, bench.bench_cases(given))
     assert text in str(caught.value)
 
 
@@ -330,7 +338,7 @@ def test_module_writes_as_it_goes(monkeypatch, tmp_path, capsys):
             raise KeyboardInterrupt
         return FAKE
 
-    monkeypatch.setattr(_runner, "measure", measure)
+    monkeypatch.setattr(bench, "measure_case", measure)
     file = tmp_path / "bench.json"
     assert command.main(["gd", "--depths", "2", "3", "--widths", "4", "--no-unrolled", "--json", str(file)]) == 130
     found = json.loads(file.read_text())
@@ -339,16 +347,18 @@ def test_module_writes_as_it_goes(monkeypatch, tmp_path, capsys):
     assert command.main(["gd", "--depths", "2", "--widths", "4"]) == 1  # a case ran out of memory
     assert command.main(["epochs"]) == 2
     assert "Did you mean 'epoch'?" in capsys.readouterr().err
+    assert command.main(["gd", "--batch-size", "0"]) == 2
+    assert capsys.readouterr().err == "mupc.bench: --batch-size must be at least 1, got 0.\n"
 
 
 @pytest.mark.slow
 def test_module_needs_little():
     """On a machine without the packages of the command line and of figures."""
-    absent = ("tyro", "rich", "matplotlib", "optuna", "sklearn", "diffrax", "safetensors", "tensorboardX")
+    absent = ("tyro", "rich", "matplotlib", "optuna", "sklearn", "diffrax", "tensorboardX")
     code = (
         f"import sys; sys.modules.update(dict.fromkeys({absent!r}))\n"
         "import mupc.bench; assert 'jax' not in sys.modules\n"
-        "from mupc.bench import _ceilings, __main__; _ceilings.LARGE = _ceilings.COPIED = {'cpu': 64, 'other': 64}\n"
+        "from mupc.bench import _timing, __main__; _timing.LARGE = _timing.COPIED = {'cpu': 64, 'other': 64}\n"
         "words = '--depths 2 --widths 4 --batch-size 2 --quick --repeats 1 --no-unrolled'\n"
         "sys.exit(__main__.main(['gd', *words.split()]))"
     )

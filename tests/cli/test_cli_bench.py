@@ -4,9 +4,8 @@ import json
 
 import pytest
 
-from mupc import cli, plots
-from mupc.bench import _ceilings
-from mupc.cli import bench_job
+from mupc import bench, cli, plots
+from mupc.bench import _timing
 
 SMALL = ["--widths", "4", "--batch-size", "2", "--quick", "--repeats", "1", "--no-unrolled"]
 PNG = b"\x89PNG"
@@ -16,7 +15,7 @@ PNG = b"\x89PNG"
 def measure(mupc, tmp_path, monkeypatch):
     """Runs `mupc bench` into a folder of its own, on a device with ceilings that take no time."""
     for name in ("LARGE", "COPIED"):
-        monkeypatch.setattr(_ceilings, name, {"cpu": 64, "other": 64})
+        monkeypatch.setattr(_timing, name, {"cpu": 64, "other": 64})
 
     def run(*argv, name="bench"):
         return mupc("bench", "--out", tmp_path / name, *argv, folder=tmp_path / name)
@@ -40,7 +39,7 @@ def test_run_folder(measure):
 
 
 def test_json_and_interruption(measure, monkeypatch):
-    original, calls = bench_job.measure, []
+    original, calls = bench.measure_case, []
 
     def interrupt(case, options):
         calls.append(case)
@@ -48,7 +47,7 @@ def test_json_and_interruption(measure, monkeypatch):
             raise KeyboardInterrupt
         return original(case, options)
 
-    monkeypatch.setattr(bench_job, "measure", interrupt)
+    monkeypatch.setattr(bench, "measure_case", interrupt)
     run = measure("evaluation", "--depths", "1", "2", *SMALL, "--json")
     assert run.code == cli.INTERRUPTED
     summary = json.loads(run.out, parse_constant=pytest.fail)
@@ -60,7 +59,7 @@ def test_json_and_interruption(measure, monkeypatch):
 
 
 def test_a_case_that_runs_out_of_memory(measure, monkeypatch):
-    monkeypatch.setattr(bench_job, "measure", lambda case, _: {"label": case.label, "workload": "gd", "failed": "out"})
+    monkeypatch.setattr(bench, "measure_case", lambda case, _: {"label": case.label, "workload": "gd", "failed": "out"})
     run = measure("gd", "--depths", "1", *SMALL)
     assert run.code == cli.FAILURE and "gd H=1 N=4 T=1 B=2: out\n" in run.out
     assert run.json("summary.json")["cases"][0]["failed"] == "out"

@@ -45,7 +45,7 @@ def cut_off() -> None:
         ("mupc.diagnostics", "coordinate_sizes"),
         ("mupc.cli.hessian_job", "_measure"),
         ("mupc.training._fit_many", "_train_chunk"),
-        ("mupc.cli.bench_job", "measure"),
+        ("mupc.bench", "measure_case"),
         ("mupc.experiments._runner", "_compute"),
     ):
         found = importlib.import_module(module)

@@ -1,42 +1,58 @@
-"""Programs compiled apart from their first run, and times taken in turns."""
+"""Compile functions, time them in turns, and find the device's limits: the rates of large products and of copies."""
 
 import contextlib
 import dataclasses
 import statistics
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import jax
+import jax.numpy as jnp
+import jax.random as jr
 
+from ..network import POLICIES
+from ._config import BenchCase
+
+Timing = dict[str, Any]
+"""What a row says about one program: `median_s`, `fastest_s`, `slowest_s`, `repeats`, and the costs of compiling it."""
+COSTS = ("trace_s", "compile_s", "memory_bytes")
 ENOUGH = 0.02
-"""Seconds that one taking of a time should last: quick programs are called several times."""
+"""Seconds that one measurement should last: quick programs are called several times."""
 LIMIT = 30.0
 """Seconds after which no further turn begins, once there were three."""
-
-
-COSTS = ("trace_s", "compile_s", "memory_bytes")
-"""What a `Program` says of itself."""
+LARGE = {"cpu": 2048, "other": 8192}
+COPIED = {"cpu": 2**25, "other": 2**28}
+"""Rows of a large product, and numbers to copy: far beyond the caches."""
 
 
 @dataclasses.dataclass(frozen=True)
-class Program:
-    """A compiled function with its arguments, and what compiling it took. `memory_bytes` is what the compiler reports:
-    arguments, results and temporaries together."""
+class CompiledCall:
+    """A compiled function with its arguments, and what compiling it cost.
+
+    `memory_bytes` is what the compiler reports: arguments, results and temporaries together.
+    """
 
     function: Callable[..., Any]
-    arguments: tuple[Any, ...]
+    arguments: tuple[object, ...]
     trace_s: float
     compile_s: float
     memory_bytes: int
+    work: int = 0
+    """Flops, or bytes read and written, of a call that measures a limit of the device."""
 
-    def call(self) -> Any:
+    def __call__(self) -> Any:
         return self.function(*self.arguments)
+
+    @property
+    def costs(self) -> Timing:
+        """The costs of compiling, as a row has them."""
+        return {name: getattr(self, name) for name in COSTS}
 
 
 @contextlib.contextmanager
-def cold() -> Iterator[None]:
-    """A context without the compilation cache on disk, which would make compile times those of reading a file."""
+def without_disk_cache() -> Iterator[None]:
+    """Switch JAX's compilation cache on disk off: with it, compile times would be those of reading a file."""
     before = jax.config.jax_enable_compilation_cache  # type: ignore[attr-defined]
     jax.config.update("jax_enable_compilation_cache", False)
     try:
@@ -45,9 +61,8 @@ def cold() -> Iterator[None]:
         jax.config.update("jax_enable_compilation_cache", before)
 
 
-def compiled(function: Callable[..., Any], *arguments: Any) -> Program:
-    """`function` compiled for these arguments, from nothing: what other programs of the same shapes left behind in this
-    process is dropped."""
+def compile_call(function: Callable[..., object], *arguments: object, work: int = 0) -> CompiledCall:
+    """Compile a function for these arguments, without what other programs of this process left in JAX's caches."""
     jax.clear_caches()
     begin = time.perf_counter()
     lowered = jax.jit(function).lower(*arguments)
@@ -55,51 +70,74 @@ def compiled(function: Callable[..., Any], *arguments: Any) -> Program:
     program = lowered.compile()
     end = time.perf_counter()
     memory: Any = program.memory_analysis()
-    parts = (memory.argument_size_in_bytes, memory.output_size_in_bytes, memory.temp_size_in_bytes)
-    return Program(program, arguments, middle - begin, end - middle, sum(parts) - memory.alias_size_in_bytes)
+    total = memory.argument_size_in_bytes + memory.output_size_in_bytes + memory.temp_size_in_bytes
+    return CompiledCall(program, arguments, middle - begin, end - middle, total - memory.alias_size_in_bytes, work)
 
 
-def in_turns(calls: Mapping[str, Callable[[], Any]], repeats: int, limit: float = LIMIT) -> dict[str, dict[str, Any]]:
-    """The median, fastest and slowest time of each call, after one that is not counted. They take turns, so that a
-    machine that slows down slows all of them. On an accelerator calls of quick programs queue up and are awaited
-    together, as the steps of a training run are; a CPU could run two of them at once, and waits for each."""
+def time_in_turns(calls: Mapping[str, CompiledCall], repeats: int) -> dict[str, Timing]:
+    """Time each call, after one that does not count, and add what compiling it cost.
+
+    Calls take turns, so that a machine that slows down slows all of them. On an accelerator, calls of quick programs
+    queue up and are awaited together, like the steps of a training run. A CPU could run two of them at the same time,
+    so each is awaited there.
+    """
     queue = jax.default_backend() != "cpu"
 
-    def take(call: Callable[[], Any], count: int) -> float:
-        found = None
+    def seconds(call: CompiledCall, count: int) -> float:
         begin = time.perf_counter()
         for _ in range(count):
-            found = call()
+            result = call()
             if not queue:
-                jax.block_until_ready(found)
-        jax.block_until_ready(found)
+                jax.block_until_ready(result)
+        jax.block_until_ready(result)
         return (time.perf_counter() - begin) / count
 
     counts = {}
     for name, call in calls.items():
         jax.block_until_ready(call())
-        counts[name] = max(1, min(100, round(ENOUGH / max(take(call, 1), 1e-9))))
+        counts[name] = max(1, min(100, round(ENOUGH / max(seconds(call, 1), 1e-9))))
     times: dict[str, list[float]] = {name: [] for name in calls}
     begin = time.perf_counter()
     for turn in range(repeats):
-        if turn >= 3 and time.perf_counter() - begin > limit:
+        if turn >= 3 and time.perf_counter() - begin > LIMIT:
             break
         for name, call in calls.items():
-            times[name].append(take(call, counts[name]))
-    return {name: summary(taken) for name, taken in times.items()}
+            times[name].append(seconds(call, counts[name]))
+    return {name: median_and_spread(times[name]) | call.costs for name, call in calls.items()}
 
 
-def summary(times: list[float]) -> dict[str, Any]:
-    """Median and spread."""
-    return {
-        "median_s": statistics.median(times),
-        "fastest_s": min(times),
-        "slowest_s": max(times),
-        "repeats": len(times),
+def median_and_spread(times: Sequence[float]) -> Timing:
+    """Summarise seconds that were measured several times."""
+    median, repeats = statistics.median(times), len(times)
+    return {"median_s": median, "fastest_s": min(times), "slowest_s": max(times), "repeats": repeats}
+
+
+def device_limits(precision: str, case: BenchCase | None = None) -> dict[str, CompiledCall]:
+    """Compile a large square product in this precision, a copy and, given a case, the batched product of all its hidden
+    layers, (H−1) × [N×N]·[N×B]. The keys name the rates that they show."""
+    policy = POLICIES[precision]
+    size, length = (sizes["cpu" if jax.default_backend() == "cpu" else "other"] for sizes in (LARGE, COPIED))
+
+    def factor(*shape: int) -> jax.Array:
+        return jr.normal(jr.key(0), shape, policy.dtype).astype(policy.operand)
+
+    square, numbers = factor(size, size), jnp.ones(length, jnp.float32)
+    limits = {
+        "matmul_flops_per_s": compile_call(lambda a: policy.contract("ij,jk->ik", a, a), square, work=2 * size**3),
+        # the compiler cannot leave out a copy that changes the sign
+        "copy_bytes_per_s": compile_call(jnp.negative, numbers, work=2 * numbers.nbytes),
     }
+    if case is not None:
+        layers, width, batch = max(1, case.hidden_layers - 1), case.width, case.batch_size
+        factors, work = (factor(layers, width, width), factor(layers, width, batch)), 2 * layers * width**2 * batch
+        batched = compile_call(lambda w, z: policy.contract("lij,ljb->lib", w, z), *factors, work=work)
+        limits["batched_matmul_flops_per_s"] = batched
+    return limits
 
 
-def measure(programs: Mapping[str, Program], repeats: int) -> dict[str, dict[str, Any]]:
-    """Times of compiled programs in turns, with what compiling each took and how much memory it needs."""
-    times = in_turns({name: program.call for name, program in programs.items()}, repeats)
-    return {name: times[name] | {cost: getattr(program, cost) for cost in COSTS} for name, program in programs.items()}
+def time_with_limits(
+    calls: Mapping[str, CompiledCall], limits: Mapping[str, CompiledCall], repeats: int
+) -> tuple[dict[str, Timing], dict[str, float]]:
+    """Return the times of calls and the rates of limits, all measured in turns."""
+    times = time_in_turns({**calls, **limits}, repeats)
+    return times, {name: limit.work / times.pop(name)["median_s"] for name, limit in limits.items()}

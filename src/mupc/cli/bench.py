@@ -1,90 +1,96 @@
-"""`mupc bench`: flags in, exit code out. `bench_job.py` does the work, once the flags are parsed."""
+"""`mupc bench`: measure speed, memory and compile time."""
 
 import dataclasses
-import sys
+import time
 from typing import Annotated
 
 import tyro
 
-from ..bench import PRECISIONS, PRESETS, WORKLOADS, Options
+from .. import bench, plots
+from ..io import counted
 from .flags import Activation, DataDir, ScreenFlags, hint
-from .parse import parse
-from .termination import Termination
+from .runner import FAILURE, Command, Outcome, Session
 
-Numbers = Annotated[tuple[int, ...] | None, hint("(default: the preset's)", "INT [INT ...]")]
+SIZES = "INT [INT ...]"
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class BenchFlags(ScreenFlags, Options):
-    """All flags."""
+class BenchFlags(ScreenFlags, bench.BenchConfig):
+    """All flags. `BenchConfig` describes those that are described nowhere here."""
 
     workloads: Annotated[
         tyro.conf.Positional[tuple[str, ...]], hint("(default: those of the preset)", "[WORKLOAD ...]")
     ] = ()  # fmt: skip
-    """What to measure, one or more workloads."""
-    preset: Annotated[str, hint("(default: small)", "|".join(PRESETS))] = "small"
-    """List of cases: small takes a minute on a CPU, cpu some ten; gpu and full want an accelerator."""
-    depths: Numbers = None
-    """Numbers of hidden layers H, in place of the preset's."""
-    widths: Numbers = None
-    """Widths N, in place of the preset's."""
-    steps: Annotated[tuple[int, ...] | None, hint("(default: as many as hidden layers)", "INT [INT ...]")] = None
-    """Inference steps T of gd, epoch and grid."""
-    batch_size: Annotated[tuple[int, ...] | None, hint("(default: 64)", "INT [INT ...]")] = None
-    """Samples per update, one or more numbers."""
+    preset: Annotated[str, hint("(default: small)", "|".join(bench.PRESETS))] = "small"
+    depths: Annotated[tuple[int, ...] | None, hint("(default: the preset's)", SIZES)] = None
+    widths: Annotated[tuple[int, ...] | None, hint("(default: the preset's)", SIZES)] = None
+    steps: Annotated[tuple[int, ...] | None, hint("(default: as many as hidden layers)", SIZES)] = None
+    batch_size: Annotated[tuple[int, ...] | None, hint("(default: 64)", SIZES)] = None
     precision: Annotated[
-        str | None, hint("(default: bf16 on a GPU, otherwise float32)", "|".join(PRECISIONS))
+        str | None, hint("(default: bf16 on a GPU, otherwise float32)", "|".join(bench.PRECISIONS))
     ] = None  # fmt: skip
-    """Number format of matrix products."""
     activation: Activation = "relu"
-    """Nonlinearity."""
     data: Annotated[str | None, hint("(default: random numbers of MNIST's shape)")] = None
-    """Data set of epoch and grid."""
     data_dir: DataDir = None
-    """Folder with the files of the data set."""
     samples: Annotated[int | None, hint("(default: epoch 60,000, grid 6,400)")] = None
-    """Random training samples of epoch and grid."""
-    chunk: Annotated[int | None, hint("(default: as many as there is memory for)")] = None
-    """How many runs of grid to train side by side."""
+    chunk: Annotated[int | None, hint("(default: as many as fit into memory)")] = None
     sequential: Annotated[int | None, hint("(default: all)")] = None
-    """In grid, time only so many runs one after another, and extrapolate."""
     out: Annotated[str | None, hint("(default: runs/bench-N)", "DIR")] = None
     """Run folder; it must be new or empty."""
 
     @property
-    def options(self) -> Options:
-        """What of it decides the numbers."""
-        return Options(**{field.name: getattr(self, field.name) for field in dataclasses.fields(Options)})
+    def settings(self) -> bench.BenchConfig:
+        """The flags that decide what is measured."""
+        names = [field.name for field in dataclasses.fields(bench.BenchConfig)]
+        return bench.BenchConfig(**{name: getattr(self, name) for name in names})
 
 
-DESCRIPTION = (
-    "Measure speed, memory and compile time, beside backpropagation on the same network, a baseline that dispatches "
-    "every inference step by itself, and what the device can do at most. Writes a run folder: config.json, "
-    "metrics.jsonl, summary.json and a figure of how cost grows. Workloads: "
-    + "; ".join(f"{name} ({text})" for name, text in WORKLOADS.items())
-    + "."
+def run(flags: BenchFlags, session: Session) -> Outcome:
+    """Measure every case and write a run folder."""
+    from .display import ProgressDisplay
+    from .run_folder import RunFolder
+
+    config = flags.settings
+    cases = bench.bench_cases(config)
+    about = bench.prepare(config, cases)
+    folder = RunFolder(flags.out, "bench")
+    folder.write("config.json", about)
+    session.say(f"{counted(len(cases), 'case')} on {about['device']}; times are medians, taken in turns")
+    rows: list[bench.BenchRow] = []
+    started = time.perf_counter()
+    with folder.recording(), ProgressDisplay(session.console, "case") as progress:
+        for case in cases:
+            progress.update(len(rows), len(cases), [case.label], plain="")
+            rows.append(bench.measure_case(case, config))
+            folder.append(rows[-1])
+            session.say(bench.case_line(rows[-1]))
+    interrupted = len(rows) < len(cases)
+    message = f"interrupted; {len(rows)} of {len(cases)} cases are in {folder.path / 'summary.json'}."
+    summary = {
+        **about,
+        "cases": rows,
+        **bench.conclusions(rows),
+        "seconds": time.perf_counter() - started,
+        "interrupted": interrupted,
+        "message": message if interrupted else "all cases were measured",
+        "out": str(folder.path),
+    }
+    folder.write("summary.json", summary)
+    if summary["fits"]:
+        plots.draw_performance(summary["fits"], folder.path / "figures" / "performance.png", title=about["device"])
+    for line in (*bench.report_lines(rows), f"run folder {folder.path}"):
+        session.say(line)
+    return Outcome(summary, code=FAILURE if any("failed" in row for row in rows) else 0)
+
+
+COMMAND = Command(
+    flags=BenchFlags,
+    description=(
+        "Measure speed, memory and compile time, next to backpropagation on the same network, a baseline that "
+        "dispatches every inference step by itself, and the device's limits. Writes a run folder: config.json, "
+        "metrics.jsonl, summary.json and a figure of how cost grows. Workloads: "
+        + "; ".join(f"{name} ({text})" for name, text in bench.WORKLOADS.items())
+        + "."
+    ),
+    run=run,
 )
-
-
-def run(argv: list[str]) -> int:
-    """Measures as the flags say and returns the exit code."""
-    flags = parse(
-        BenchFlags,
-        argv,
-        prog="mupc bench",
-        description=DESCRIPTION,
-        default=BenchFlags(),
-    )
-    from rich.console import Console
-
-    from .bench_job import measure_all
-    from .run_folder import dumps
-
-    console = Console(quiet=flags.quiet or flags.json, highlight=False)
-    with Termination("mupc bench") as termination:
-        summary = measure_all(flags.options, flags.out, console)
-    if flags.json:
-        print(dumps(summary, indent=2))
-    if summary["interrupted"]:
-        print(f"mupc bench: {summary['message']}", file=sys.stderr)
-    return termination.code if summary["interrupted"] else int(any("failed" in row for row in summary["cases"]))

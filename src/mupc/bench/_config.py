@@ -1,0 +1,217 @@
+"""What can be measured: the workloads, the presets (lists of cases with their sizes) and every setting. No JAX."""
+
+import dataclasses
+import itertools
+from collections.abc import Sequence
+
+from ..io import checks
+
+WORKLOADS = {
+    "gd": "one weight update by gradient descent, T = H",
+    "one-step": "one weight update after a single inference step, T = 1",
+    "error-space": "one weight update in error space",
+    "evaluation": "the forward pass on test samples, in the chunks that fit uses",
+    "epoch": "training on data on the device: a step, and an evaluation",
+    "grid": "fit_many against fit, one run after another",
+    "compile": "compile time of gd, error-space and backpropagation",
+}
+UPDATES = ("gd", "one-step", "error-space")
+PRECISIONS = ("float32", "tf32", "bf16", "float64")
+IN_SIZE, OUT_SIZE, BATCH_SIZE = 784, 10, 64
+"""MNIST's sizes, and the paper's batch."""
+PAPER_ETAS = (0.5, 0.1, 0.05, 0.01)
+PAPER_BETAS = (1000.0, 500.0, 100.0, 50.0, 10.0, 5.0, 1.0, 0.5, 0.1, 0.05, 0.01)
+
+
+@dataclasses.dataclass(frozen=True)
+class BenchCase:
+    """One workload of one size. `steps` is T of gradient descent; None means T = H, or that the workload has no T."""
+
+    workload: str
+    hidden_layers: int
+    width: int
+    steps: int | None = None
+    batch_size: int = BATCH_SIZE
+
+    @property
+    def inference_steps(self) -> int | None:
+        """T, or None for a workload without a number of inference steps."""
+        if self.workload in ("error-space", "evaluation", "compile"):
+            return None
+        return self.hidden_layers if self.steps is None else self.steps
+
+    @property
+    def label(self) -> str:
+        """The case in a few words, such as `gd H=8 N=128 T=8 B=64`."""
+        steps = "" if self.inference_steps is None else f" T={self.inference_steps}"
+        batch = "" if self.workload == "evaluation" else f" B={self.batch_size}"
+        return f"{self.workload} H={self.hidden_layers} N={self.width}{steps}{batch}"
+
+
+def _cases(
+    workloads: str,
+    depths: Sequence[int],
+    widths: Sequence[int],
+    batches: Sequence[int] = (BATCH_SIZE,),
+    steps: Sequence[int | None] = (None,),
+) -> list[BenchCase]:
+    """Return every combination, for workloads separated by spaces."""
+    return [
+        BenchCase(workload, depth, width, 1 if workload == "one-step" else count, batch)
+        for workload in workloads.split()
+        for width, depth, batch, count in itertools.product(widths, depths, batches, steps)
+    ]
+
+
+PRESETS: dict[str, list[BenchCase]] = {
+    "small": [
+        *_cases("gd", (4, 8, 16), (128,)),
+        *_cases("one-step error-space evaluation", (16,), (128,)),
+        *_cases("epoch", (4,), (64,)),
+        *_cases("grid", (4,), (32,)),
+        *_cases("compile", (8, 512), (64,)),
+    ],
+    "cpu": [
+        *_cases("gd", (8, 16, 32), (512,)),
+        *_cases("gd", (32,), (128, 256, 1024)),
+        *_cases("gd", (32,), (256,), batches=(16, 256)),
+        *_cases("gd", (32,), (256,), steps=(1, 8, 128)),
+        *_cases("error-space evaluation", (32,), (512,)),
+        *_cases("epoch", (8,), (128,)),
+        *_cases("grid", (8,), (32,)),
+        *_cases("compile", (8, 512), (64,)),
+    ],
+    "gpu": [
+        *_cases("gd", (128, 8, 32, 512, 1024), (512,)),
+        *_cases("gd", (128,), (128, 1024)),
+        *_cases("gd", (128,), (512,), batches=(16, 256)),
+        *_cases("gd", (128,), (512,), steps=(8, 32, 512)),
+        *_cases("one-step", (8, 128), (512,)),
+        *_cases("error-space", (128, 8, 32, 512), (512,)),
+        *_cases("evaluation epoch", (8, 128), (512,)),
+        *_cases("grid", (8,), (512,)),
+        *_cases("compile", (8, 512), (512,)),
+    ],
+    "full": [
+        *_cases("gd one-step error-space evaluation", (8, 32, 128, 512), (128, 512, 1024)),
+        *_cases("epoch", (8, 32, 128, 512), (512,)),
+        *_cases("grid", (8,), (512,)),
+        *_cases("compile", (8, 512), (512,)),
+    ],
+}
+"""`small` takes about a minute on two CPU cores, `cpu` about ten; `gpu` and `full` need an accelerator."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class BenchConfig:
+    """What to measure, and how. `None` leaves a setting to the preset, or to the workload."""
+
+    workloads: tuple[str, ...] = ()
+    """What to measure, one or more workloads; none means those of the preset."""
+    preset: str = "small"
+    """List of cases: small takes a minute on a CPU, cpu about ten; gpu and full need an accelerator."""
+    depths: tuple[int, ...] | None = None
+    """Numbers of hidden layers H, in place of the preset's."""
+    widths: tuple[int, ...] | None = None
+    """Widths N, in place of the preset's."""
+    steps: tuple[int, ...] | None = None
+    """Inference steps T of gd, epoch and grid."""
+    batch_size: tuple[int, ...] | None = None
+    """Samples per update, one or more numbers."""
+    precision: str | None = None
+    """Number format of matrix products."""
+    activation: str = "relu"
+    """Nonlinearity."""
+    cg_steps: int = 3
+    """Conjugate-gradient steps of error-space."""
+    repeats: int = 7
+    """How often to take each time; medians are reported."""
+    unrolled: bool = True
+    """Measure the step-by-step baseline too, unless it would take too long."""
+    quick: bool = False
+    """Take a rough look: three repeats, and a tenth of the samples."""
+    data: str | None = None
+    """Data set of epoch and grid."""
+    data_dir: str | None = None
+    """Folder with the files of the data set."""
+    samples: int | None = None
+    """Random training samples of epoch and grid."""
+    etas: tuple[float, ...] = (0.1, 0.05, 0.01)
+    """Learning rates of the weights in grid."""
+    betas: tuple[float, ...] = (50.0, 5.0, 0.5)
+    """Learning rates of the activities in grid, as the paper counts them: 64 times the solver's."""
+    paper: bool = False
+    """Use the paper's 44 pairs of learning rates in grid."""
+    seeds: int = 2
+    """Runs for each pair of learning rates in grid."""
+    epochs: float = 1.0
+    """Length of training in epoch and grid."""
+    chunk: int | None = None
+    """How many runs of grid to train at once."""
+    sequential: int | None = None
+    """How many runs of grid to time one after another; the time of the others is extrapolated."""
+
+    @property
+    def rounds(self) -> int:
+        """How often to take each time."""
+        return min(3, self.repeats) if self.quick else self.repeats
+
+    def scaled(self, samples: int) -> int:
+        """Return this number of samples, or a tenth of it for a rough look."""
+        return max(1, samples // 10) if self.quick else samples
+
+    @property
+    def grid(self) -> dict[str, tuple[float, ...]]:
+        """The learning rates of grid, `etas` and `betas`: the paper's or those given."""
+        etas, betas = (PAPER_ETAS, PAPER_BETAS) if self.paper else (self.etas, self.betas)
+        return {"etas": etas, "betas": betas}
+
+    @property
+    def rates(self) -> list[tuple[float, ...]]:
+        """The pairs of η and β of grid."""
+        return list(itertools.product(*self.grid.values()))
+
+
+_COUNTS = ("depths", "widths", "steps", "batch_size", "cg_steps", "repeats", "seeds", "samples", "chunk", "sequential")
+
+
+def _check(config: BenchConfig) -> None:
+    for name in config.workloads:
+        checks.lookup("the workload", name, WORKLOADS)
+    checks.lookup("preset", config.preset, PRESETS)
+    if config.precision is not None:
+        checks.lookup("precision", config.precision, dict.fromkeys(PRECISIONS))
+    for name in (*_COUNTS, "etas", "betas", "epochs"):
+        given = getattr(config, name)
+        if given == ():
+            raise checks.ArgumentError(name, "has no values.", "Give one or more numbers.")
+        for value in given if isinstance(given, tuple) else () if given is None else (given,):
+            if name in _COUNTS:
+                checks.integer(name, value, 1)
+            else:
+                checks.number(name, value, above=0)
+
+
+def bench_cases(config: BenchConfig) -> list[BenchCase]:
+    """Check a configuration and return its cases: those of the preset, with the sizes given in place of its own.
+
+    **Arguments:** `mupc.bench.BenchConfig`.
+
+    **Example:**
+
+    ```python
+    from mupc import bench
+
+    config = bench.BenchConfig(workloads=("gd", "one-step"), depths=(8, 16, 32), widths=(64,))
+    len(bench.bench_cases(config))      # 6
+    ```
+    """
+    _check(config)
+    preset = PRESETS[config.preset]
+    found: list[BenchCase] = []
+    for name in config.workloads or dict.fromkeys(case.workload for case in preset):
+        for case in [case for case in preset if case.workload == name] or _cases(name, (32,), (128,)):
+            depths, widths = config.depths or (case.hidden_layers,), config.widths or (case.width,)
+            steps = (config.steps if name in ("gd", "epoch", "grid") else None) or (case.steps,)
+            found += _cases(name, depths, widths, config.batch_size or (case.batch_size,), steps)
+    return list(dict.fromkeys(found))  # cases of a preset may be the same once a size is given: measure them once

@@ -1,0 +1,353 @@
+"""Measure each workload: one update, an evaluation, compiling, training inside an epoch, and a grid of runs."""
+
+import dataclasses
+import functools
+import itertools
+import time
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeVar
+
+import jax
+import jax.numpy as jnp
+import jax.random as jr
+import numpy as np
+from jaxtyping import Array
+
+from .. import data
+from ..inference import ErrorSpace, GradientDescent, infer
+from ..io import checks, device, versions
+from ..learning import backprop_gradients, weight_gradients
+from ..network import POLICIES, Network, forward, resolve_activation, resolve_precision
+from ..training import EVALUATION_CHUNK, FitResult, Run, fit, fit_many
+from ._baseline import baseline_update
+from ._config import IN_SIZE, OUT_SIZE, UPDATES, BenchCase, BenchConfig
+from ._floors import LeastWork, backprop_work, error_space_work, evaluation_work, gradient_descent_work
+from ._report import BenchRow
+from ._timing import (
+    CompiledCall,
+    Timing,
+    compile_call,
+    device_limits,
+    median_and_spread,
+    time_in_turns,
+    time_with_limits,
+    without_disk_cache,
+)
+
+T = TypeVar("T")
+Update = Callable[[Network, Array, Array], Network]
+
+PAPER_BATCH = 64
+LR = 0.5 / PAPER_BATCH
+"""The paper's β = 0.5, as it acts on one sample."""
+UNROLLED_DEPTH, UNROLLED_SECONDS = 128, 5.0
+"""The baseline is left out beyond this many layers, because compiling takes long, or if its products alone would take
+more seconds than this for an update."""
+SAMPLES, TEST_SAMPLES = {"epoch": 60_000, "grid": 6_400}, 10_000
+INTERVALS = 4
+"""Parts of an epoch, each with an evaluation at its end. The first does not count, because it compiles."""
+SMALL_RATE = 1e-3
+"""A learning rate with which random labels do no harm."""
+
+
+def make_network(case: BenchCase, config: BenchConfig, in_size: int = IN_SIZE, out_size: int = OUT_SIZE, seed: int = 0
+                 ) -> Network:  # fmt: skip
+    """Create the network of a case."""
+    return Network(in_size, out_size, case.width, case.hidden_layers, activation=config.activation, key=jr.key(seed))
+
+
+def random_batch(case: BenchCase) -> tuple[Array, Array]:
+    """Draw inputs and one-hot targets."""
+    labels = jr.randint(jr.key(2), (case.batch_size,), 0, OUT_SIZE)
+    return jr.normal(jr.key(1), (case.batch_size, IN_SIZE)), jax.nn.one_hot(labels, OUT_SIZE)
+
+
+def update_functions(case: BenchCase, config: BenchConfig, precision: str) -> dict[str, Update]:
+    """Return a weight update by predictive coding, as the workload infers, and one by backpropagation."""
+    steps = case.inference_steps
+    solver = ErrorSpace(cg_steps=config.cg_steps) if steps is None else GradientDescent(lr=LR, steps=steps)
+
+    def pc(network: Network, x: Array, y: Array) -> Network:
+        return weight_gradients(network, infer(network, x, y, solver, precision=precision), x)
+
+    return {"mupc": pc, "backprop": lambda n, x, y: backprop_gradients(n, x, y, precision=precision)}
+
+
+def update_calls(
+    case: BenchCase, config: BenchConfig, precision: str, matmul: float
+) -> tuple[dict[str, CompiledCall], list[str]]:
+    """Compile everything that is timed for an update, and say why the baseline is missing where it is. `matmul` is the
+    rate of large products."""
+    network, (x, y) = make_network(case, config), random_batch(case)
+    calls = {name: compile_call(f, network, x, y) for name, f in update_functions(case, config, precision).items()}
+    reason = baseline_missing(case, config, matmul)
+    if reason is None and case.inference_steps is not None:
+        calls["unrolled"] = baseline_update(network, x, y, LR, case.inference_steps)
+    return calls, [] if reason is None else [reason]
+
+
+def baseline_missing(case: BenchCase, config: BenchConfig, matmul: float) -> str | None:
+    """Return why the step-by-step baseline is left out, or None."""
+    if not config.unrolled:
+        return "the step-by-step baseline is switched off"
+    if case.inference_steps is None:
+        return "the step-by-step baseline descends on activities, and does not know error space"
+    if case.hidden_layers > UNROLLED_DEPTH:
+        return f"the step-by-step baseline is left out beyond {UNROLLED_DEPTH} layers, which take long to compile"
+    products = 2 * case.inference_steps * case.hidden_layers * 2 * case.batch_size * case.width**2
+    if products / matmul > UNROLLED_SECONDS:
+        return f"the step-by-step baseline is left out: an update would take more than {UNROLLED_SECONDS:g} s"
+    return None
+
+
+def measure_update(case: BenchCase, config: BenchConfig, precision: str) -> BenchRow:
+    """Time an update next to backpropagation, the baseline, its floor and the device's limits."""
+    limits = device_limits(precision, case)
+    large = limits["matmul_flops_per_s"]
+    calls, notes = update_calls(case, config, precision, large.work / time_in_turns({"": large}, 1)[""]["median_s"])
+    times, rates = time_with_limits(calls, limits, config.rounds)
+    if case.inference_steps is None:
+        work = error_space_work(case, config.cg_steps, precision)
+    else:
+        work = gradient_descent_work(case, case.inference_steps, precision)
+    row = _against_limits(times, rates, work)
+    backprop, ours = backprop_work(case, precision), times["mupc"]["median_s"]
+    row["floor"] |= {"backprop_s": backprop.seconds(rates), "backprop_flops": backprop.flops}
+    row["shares"] |= {
+        "batched_matmul": work.flops / ours / rates["batched_matmul_flops_per_s"],
+        "backprop_floor": backprop.seconds(rates) / times["backprop"]["median_s"],
+    }
+    if "unrolled" in times:
+        row["ratios"]["unrolled / mupc"] = times["unrolled"]["median_s"] / ours
+    row["ratios"]["mupc / backprop"] = ours / times["backprop"]["median_s"]
+    return row | {"notes": notes}
+
+
+def measure_evaluation(case: BenchCase, config: BenchConfig, precision: str) -> BenchRow:
+    """Time the forward pass on 10,000 samples, in full precision and in chunks, as `fit` evaluates."""
+    full = POLICIES[precision].full.name
+    samples = config.scaled(TEST_SAMPLES)
+    size = min(EVALUATION_CHUNK, samples)
+    chunks = jr.normal(jr.key(1), (-(-samples // size), size, IN_SIZE))
+
+    def predict(network: Network, chunks: Array) -> Array:
+        return jax.lax.map(lambda x: jnp.argmax(forward(network, x, precision=full)[1], axis=-1), chunks)
+
+    calls = {"mupc": compile_call(predict, make_network(case, config), chunks)}
+    times, rates = time_with_limits(calls, device_limits(full), config.rounds)
+    work = evaluation_work(dataclasses.replace(case, batch_size=size), samples, full)
+    return {"samples": samples, **_against_limits(times, rates, work), "notes": []}
+
+
+def _against_limits(times: dict[str, Timing], rates: Mapping[str, float], work: LeastWork) -> BenchRow:
+    """Return the times with the floor, and how close ours comes to it and to the rate of large products."""
+    ours, twice, once = times["mupc"]["median_s"], work.seconds(rates), work.seconds(rates, once=True)
+    floor = {"flops": work.flops, "bytes_twice": work.twice, "bytes_once": work.once, "twice_s": twice, "once_s": once}
+    matmul = work.flops / ours / rates["matmul_flops_per_s"]
+    return {
+        "times": times,
+        "ceilings": rates,
+        "floor": floor | {"limit": work.limit(rates)},
+        "ratios": {},
+        "shares": {"floor": twice / ours, "floor_once": once / ours, "matmul": matmul},
+    }
+
+
+def measure_compile(case: BenchCase, config: BenchConfig, precision: str) -> BenchRow:
+    """Time tracing and compiling."""
+    network, (x, y) = make_network(case, config), random_batch(case)
+    gd, error_space = (
+        update_functions(BenchCase(workload, case.hidden_layers, case.width), config, precision)
+        for workload in ("gd", "error-space")
+    )
+    wanted = {"gd": gd["mupc"], "error-space": error_space["mupc"], "backprop": gd["backprop"]}
+    compile_call(gd["backprop"], network, x, y)  # the first compilation of a process pays for more than itself
+    return {"times": {name: compile_call(f, network, x, y).costs for name, f in wanted.items()}, "notes": []}
+
+
+@functools.lru_cache(maxsize=2)
+def random_images(samples: int, tests: int) -> data.Dataset:
+    """Draw bytes and labels of MNIST's shape."""
+    rng = np.random.default_rng(0)
+
+    def split(count: int) -> data.Split:
+        images = rng.integers(0, 256, (count, IN_SIZE), np.uint8)
+        return data.Split(images, rng.integers(0, OUT_SIZE, count).astype(np.int32))
+
+    scale = data.Normalisation(1 / 255, 0.5, 0.29)
+    return data.Dataset(
+        "random", split(samples), split(tests), None, OUT_SIZE, (28, 28), scale, False, "random numbers"
+    )  # fmt: skip
+
+
+def training_data(case: BenchCase, config: BenchConfig) -> data.Dataset:
+    """Return what a case trains on. There must be a batch of it."""
+    if config.data is not None:
+        dataset = data.load(config.data, data_dir=config.data_dir)
+    else:
+        samples = config.scaled(SAMPLES[case.workload]) if config.samples is None else config.samples
+        dataset = random_images(samples, config.scaled(TEST_SAMPLES))
+    if case.batch_size > len(dataset.train):
+        wrong = f"{case.batch_size} is more than the {len(dataset.train)} training samples."
+        raise checks.ArgumentError("batch_size", wrong, "Use a smaller one, or more {samples}.")
+    return dataset
+
+
+def measure_epoch(case: BenchCase, config: BenchConfig, precision: str) -> BenchRow:
+    """Time a step (with drawing its batch) and an evaluation of PC and of BP inside `fit`, next to a bare update."""
+    dataset = training_data(case, config)
+    network = make_network(case, config, dataset.in_size, dataset.out_size)
+    steps = len(dataset.train) // case.batch_size
+    total = max(1, round(config.epochs * steps))
+    shared: dict[str, Any] = {
+        "epochs": config.epochs, "batch_size": case.batch_size, "precision": precision, "weight_lr": SMALL_RATE,
+        "evaluate_every": max(1, min(steps, total) // INTERVALS),
+    }  # fmt: skip
+    results = {
+        "mupc": fit(network, dataset, GradientDescent(lr=LR, steps=case.inference_steps), **shared),
+        "backprop": fit(network, dataset, method="bp", **shared),
+    }
+    times, evaluations = {}, {}
+    for name, result in results.items():
+        times[name], evaluations[name] = _step_and_evaluation(result)
+    bare = update_functions(case, config, precision)["mupc"]
+    alone = compile_call(bare, make_network(case, config), *random_batch(case))
+    times |= time_in_turns({"alone": alone}, config.rounds)
+    step = times["mupc"]["median_s"]
+    return {
+        "data": dataset.name,
+        "steps_per_epoch": steps,
+        "times": times,
+        "evaluations": evaluations,
+        "epoch_s": steps * step + evaluations["mupc"]["median_s"],
+        "ratios": {f"mupc / {name}": step / times[name]["median_s"] for name in ("backprop", "alone")},
+        "notes": ["training diverged"] if results["mupc"].diverged else [],
+    }
+
+
+def _step_and_evaluation(result: FitResult) -> tuple[Timing, Timing]:
+    """Return the seconds of a step and of an evaluation, over all intervals but the first, which compiles."""
+    steps, evaluations = [], []
+    records = result.history[1:] if len(result.history) > 2 else result.history
+    for before, after in itertools.pairwise(records):
+        steps.append(1 / after["steps_per_second"])
+        evaluations.append(after["seconds"] - before["seconds"] - (after["step"] - before["step"]) * steps[-1])
+    return median_and_spread(steps), median_and_spread(evaluations)
+
+
+def _timed(function: Callable[[], T]) -> tuple[float, T]:
+    begin = time.perf_counter()
+    result = function()
+    return time.perf_counter() - begin, result
+
+
+def measure_grid(case: BenchCase, config: BenchConfig, precision: str) -> BenchRow:
+    """Time all pairs of learning rates with all seeds, as one program and one run after another. A run beforehand
+    compiles each."""
+    dataset = training_data(case, config)
+    networks = [make_network(case, config, dataset.in_size, dataset.out_size, seed) for seed in range(config.seeds)]
+    runs = [
+        Run(networks[seed], GradientDescent(beta / PAPER_BATCH, case.inference_steps), eta, seed)
+        for (eta, beta), seed in itertools.product(config.rates, range(config.seeds))
+    ]
+    shared: dict[str, Any] = {"epochs": config.epochs, "batch_size": case.batch_size, "precision": precision}
+
+    def many() -> list[FitResult]:
+        return fit_many(runs, dataset, chunk=config.chunk, **shared)
+
+    def one(run: Run) -> FitResult:
+        return fit(run.network, dataset, run.solver, weight_lr=run.weight_lr, seed=run.seed, **shared)
+
+    chosen = evenly_spaced(len(runs), config.sequential)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)  # from runs that diverge; the row counts them
+        first_many, _ = _timed(many)
+        together, results = _timed(many)
+        first_one, _ = _timed(lambda: one(runs[0]))
+        alone, singles = _timed(lambda: [one(runs[index]) for index in chosen])
+    alone *= len(runs) / len(chosen)
+    extrapolated = f"{len(chosen)} runs one after another, extrapolated to {len(runs)}"
+    return {
+        "data": dataset.name,
+        "runs": len(runs),
+        "run_one_after_another": len(chosen),
+        "together_s": together,
+        "one_after_another_s": alone,
+        "first_together_s": first_many,
+        "first_alone_s": first_one,
+        "ratios": {"one after another / together": alone / together},
+        "diverged": sum(result.diverged for result in results),
+        **_loss_differences([results[index] for index in chosen], singles),
+        "notes": [] if len(chosen) == len(runs) else [extrapolated],
+    }
+
+
+def evenly_spaced(count: int, wanted: int | None) -> list[int]:
+    """Return the indices of `wanted` of `count` runs, from the first to the last: a few must not all share one rate."""
+    few = count if wanted is None else min(wanted, count)
+    return [int(index) for index in np.linspace(0, count - 1, few).round()]
+
+
+def _loss_differences(together: Sequence[FitResult], alone: Sequence[FitResult]) -> BenchRow:
+    """Compare the training losses of the same runs, relative to their size: in the first ten steps, and at the end,
+    where training has amplified any rounding. Runs that diverged are left out."""
+    pairs = list(zip(together, alone, strict=True))
+    finite = [(a, b) for a, b in pairs if not (a.diverged or b.diverged)]
+    start = [np.abs(a.losses[:10] - b.losses[:10]) / np.abs(b.losses[:10]) for a, b in finite]
+    end = [abs(a.last["train_loss"] - b.last["train_loss"]) / abs(b.last["train_loss"]) for a, b in finite]
+    found = {
+        "largest_difference_of_first_losses": np.max(start, initial=0),
+        "median_difference_of_final_losses": np.median(end) if end else np.nan,
+        "largest_difference_of_final_losses": np.max(end, initial=0),
+    }
+    alike = all(a.diverged == b.diverged for a, b in pairs)
+    # JSON has no NaN
+    return {"diverged_alike": alike} | {name: float(v) if np.isfinite(v) else None for name, v in found.items()}
+
+
+MEASURES = dict.fromkeys(UPDATES, measure_update) | {
+    "evaluation": measure_evaluation,
+    "epoch": measure_epoch,
+    "grid": measure_grid,
+    "compile": measure_compile,
+}
+
+
+def measure_case(case: BenchCase, config: BenchConfig) -> BenchRow:
+    """Measure a case and return its row, ready for JSON. Running out of memory is a result, too.
+
+    **Arguments:** `mupc.bench.BenchCase` and `mupc.bench.BenchConfig`.
+
+    **Example:**
+
+    ```python
+    from mupc import bench
+
+    row = bench.measure_case(bench.BenchCase("gd", hidden_layers=4, width=16), bench.BenchConfig(quick=True))
+    row["ratios"]["unrolled / mupc"], row["shares"]["floor"]
+    ```
+    """
+    name = config.precision or ("bf16" if jax.default_backend() == "gpu" else "float32")
+    steps = case.inference_steps
+    follow = steps is not None and case.steps is None
+    about = {**dataclasses.asdict(case), "steps": steps, "steps_follow_depth": follow, "label": case.label}
+    started = time.perf_counter()
+    with without_disk_cache(), jax.enable_x64(name == "float64"):
+        about["precision"] = precision = resolve_precision(name, None).name
+        try:
+            found = MEASURES[case.workload](case, config, precision)
+        except (RuntimeError, MemoryError) as error:
+            if not (isinstance(error, MemoryError) or "RESOURCE_EXHAUSTED" in str(error)):
+                raise
+            found = {"failed": "out of memory"}
+    return {**about, **found, "seconds": time.perf_counter() - started}
+
+
+def prepare(config: BenchConfig, cases: Sequence[BenchCase]) -> BenchRow:
+    """Make the checks that need JAX or files, and return what a record says about how it was made."""
+    resolve_activation(config.activation)
+    for case in cases:
+        if case.workload in SAMPLES:
+            training_data(case, config)
+    return {"config": dataclasses.asdict(config) | config.grid, "device": device(), "versions": versions()}
