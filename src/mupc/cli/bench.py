@@ -93,4 +93,5 @@ COMMAND = Command(
         + "."
     ),
     run=run,
+    spelling={"steps": "--steps"},
 )
