@@ -5,20 +5,16 @@ import math
 import signal
 import subprocess
 import sys
-import time
+import threading
 
 import pytest
+import sqlalchemy
 
-from mupc.sweep import _study
-from mupc.sweep._database import Database
-from mupc.sweep._plan import Plan
-from mupc.sweep._space import Axis, grid, parse
-from mupc.sweep._study import Sweep
-from mupc.sweep._unfinished import Unfinished
-from mupc.sweep._work import work
+from mupc.sweep import Sweep, SweepAxis, SweepPlan, _sweep, parse_axes, work
+from mupc.sweep._unfinished import UnfinishedGroups
 
-AXES = (Axis("rate", (0.5, 0.1)), Axis("kind", ("a", "b")), Axis("seed", (0, 1, 2)))
-PLAN = Plan({"shared": 1}, AXES, "loss")
+AXES = (SweepAxis("rate", (0.5, 0.1)), SweepAxis("kind", ("a", "b")), SweepAxis("seed", (0, 1, 2)))
+PLAN = SweepPlan({"shared": 1}, AXES, "loss")
 
 
 def same(settings):
@@ -53,7 +49,7 @@ def opened(tmp_path):
     sweeps = []
 
     def open(plan=PLAN, name="sweep", heartbeat=20):
-        sweeps.append(Sweep(Database(f"sqlite:///{tmp_path}/sweep.db"), name, plan, heartbeat))
+        sweeps.append(Sweep(f"sqlite:///{tmp_path}/sweep.db", name, plan, heartbeat))
         return sweeps[-1]
 
     yield open
@@ -84,7 +80,7 @@ def typed(name, value):
     ],
 )
 def test_values(text, values):
-    (axis,) = parse([text], typed)
+    (axis,) = parse_axes([text], typed)
     assert axis.values == values
     assert [type(value) for value in axis.values] == [type(value) for value in values]
 
@@ -98,37 +94,37 @@ def test_values(text, values):
         ("rate=nan", "is not finite", False),
         ("rate=log:0:1:3", "numbers above 0", False),
         ("rate=lin:1:0:3", "LOW the lower one", False),
-        ("rate=log:1:2", "add their number, as in rate=log:1:2:5, or draw", False),
+        ("rate=log:1:2", "Write rate=log:1:2:5 for five, or choose a sampler.", False),
         ("rate=log:1:2:1", "at least 2 values, got 1", False),
-        ("rate=log:1", "write rate=log:LOW:HIGH:N", False),
-        ("rate=log:1:2:3", "leave out :3", True),
+        ("rate=log:1", "Write rate=log:LOW:HIGH:N", False),
+        ("rate=log:1:2:3", "Leave out :3", True),
     ],
 )
 def test_values_that_cannot_be_read(text, help, sampled):
     with pytest.raises(ValueError, match=".*") as caught:
-        parse([text], typed, sampled=sampled)
+        parse_axes([text], typed, sampled=sampled)
     assert help in str(caught.value) and "\n" not in str(caught.value)
 
 
 def test_empty_and_repeated_axes():
-    with pytest.raises(ValueError, match="the grid is empty: say what to vary"):
-        parse([], typed)
+    with pytest.raises(ValueError, match="grid is empty. Say what to vary"):
+        parse_axes([], typed)
     with pytest.raises(ValueError, match="rate is given twice"):
-        parse(["rate=1", "rate=2"], typed)
-    with pytest.raises(ValueError, match="add --trials N"):
-        Plan({}, AXES, "loss", "random")
+        parse_axes(["rate=1", "rate=2"], typed)
+    with pytest.raises(ValueError, match="trials must be at least 1, got 0. Say how many cells the sampler draws."):
+        SweepPlan({}, AXES, "loss", "random")
 
 
 def test_grid_is_the_product():
-    cells = grid(AXES)
+    cells = PLAN.combinations()
     assert len(cells) == 12 and len({tuple(cell.items()) for cell in cells}) == 12
     assert cells[0] == {"rate": 0.5, "kind": "a", "seed": 0} and cells[1]["seed"] == 1
 
 
 def test_a_plan_survives_json():
-    sampled = Plan({"a": None}, (Axis("rate", low=0.1, high=1.0, log=True), *AXES), "loss", "tpe", 5, 3)
+    sampled = SweepPlan({"a": None}, (SweepAxis("rate", low=0.1, high=1.0, log=True), *AXES), "loss", "tpe", 5, 3)
     for plan in (PLAN, sampled):
-        assert Plan.restore(json.loads(json.dumps(plan.record()))) == plan
+        assert SweepPlan.from_record(json.loads(json.dumps(plan.as_record()))) == plan
 
 
 def test_every_cell_once_in_its_groups_and_again_nothing(opened):
@@ -138,7 +134,7 @@ def test_every_cell_once_in_its_groups_and_again_nothing(opened):
     assert [len(group) for group in execute.groups] == [4, 4, 2, 2]
     assert all(len({cell["kind"] for cell in group}) == 1 for group in execute.groups)
     records = sweep.records()
-    assert [record["settings"] for record in records] == grid(AXES)
+    assert [record["settings"] for record in records] == PLAN.combinations()
     for record in records:
         diverged = record["settings"]["rate"] == 0.5
         assert record["value"] == (None if diverged else score(record["settings"]))
@@ -152,17 +148,17 @@ def test_every_cell_once_in_its_groups_and_again_nothing(opened):
     work(again, execute, group_of=by_kind, limit=4)
     assert len(execute.groups) == 4
 
-    other = Plan({"shared": 2}, AXES, "loss")
-    with pytest.raises(ValueError, match="holds another sweep, 'sweep' \\(its shared is 1\\): choose another --out"):
+    other = SweepPlan({"shared": 2}, AXES, "loss")
+    with pytest.raises(ValueError, match="holds another sweep, 'sweep' \\(its shared is 1\\). Choose another folder"):
         opened(other)
     with pytest.raises(ValueError, match="\\(it varies rate, kind, seed\\)"):
-        opened(Plan({"shared": 1, "seed": 0}, AXES[:2], "loss"))
-    with pytest.raises(ValueError, match="it varies rate, kind, seed over values of its own"):
-        opened(Plan({"shared": 2}, (*AXES[:2], Axis("seed", (7,))), "loss"))
+        opened(SweepPlan({"shared": 1, "seed": 0}, AXES[:2], "loss"))
+    with pytest.raises(ValueError, match="it varies rate, kind, seed over other values"):
+        opened(SweepPlan({"shared": 2}, (*AXES[:2], SweepAxis("seed", (7,))), "loss"))
     assert opened(other, "another").new
-    with pytest.raises(ValueError, match="holds 2 sweeps: choose one with --name: another, sweep"):
+    with pytest.raises(ValueError, match="name is needed: .* holds 2 sweeps. Choose one of: 'another', 'sweep'"):
         opened(None, None)
-    with pytest.raises(ValueError, match="holds no sweep 'third': choose one with --name: another, sweep"):
+    with pytest.raises(ValueError, match="name 'third' is not known. Choose one of: another, sweep"):
         opened(None, "third")
     assert opened(None, "another").plan == other
 
@@ -227,14 +223,27 @@ def test_failed_cells_are_tried_again_when_asked(opened):
     assert all(record["attempts"] == 1 for record in records if record["settings"]["kind"] == "a")
 
 
-@pytest.mark.slow
-def test_a_dead_workers_cells_go_to_another(opened, monkeypatch):
-    monkeypatch.setattr(_study, "GRACE", 1)
-    dead, alive, other = (opened(heartbeat=1) for _ in range(3))
-    lost = dead.take(same, 2)
-    with other.beating(kept := other.take(same, 1)):
-        time.sleep(2.5)  # the first worker's heart has stopped
-        taken = alive.take(same, 12)
+def heartbeats(sweep):
+    """The time of the latest heartbeat of every trial."""
+    with sweep._storage.engine.begin() as database:
+        return dict(
+            tuple(row) for row in database.execute(sqlalchemy.text("SELECT trial_id, heartbeat FROM trial_heartbeats"))
+        )
+
+
+def silence(sweep, *trial_ids):
+    """Makes the latest heartbeats of trials a year old."""
+    for trial_id in trial_ids:
+        with sweep._storage.engine.begin() as database:
+            text = "UPDATE trial_heartbeats SET heartbeat = datetime(heartbeat, '-1 year') WHERE trial_id = :trial"
+            assert database.execute(sqlalchemy.text(text), {"trial": trial_id}).rowcount == 1
+
+
+def test_a_dead_workers_cells_go_to_another(opened):
+    dead, alive, other = (opened(heartbeat=600) for _ in range(3))
+    lost, kept = dead.take(same, 2), other.take(same, 1)
+    silence(alive, *(cell.trial_id for cell in lost))
+    taken = alive.take(same, 12)
     indices = {cell.index for cell in taken}
     assert {cell.index for cell in lost} <= indices and len(taken) == 11
     assert {cell.index for cell in kept}.isdisjoint(indices)
@@ -246,6 +255,17 @@ def test_a_dead_workers_cells_go_to_another(opened, monkeypatch):
     assert {record["cell"] for record in records if record["attempts"] == 2} == {cell.index for cell in lost}
     assert {record["value"] for record in records} == {2.0, 3.0}
     assert alive.take(same, 1) == []
+
+
+def test_hearts_beat_while_cells_are_computed(opened):
+    sweep = opened(heartbeat=1)
+    cells = sweep.take(same, 2)
+    silence(sweep, *(cell.trial_id for cell in cells))
+    before, beaten = heartbeats(sweep), threading.Event()
+    with sweep.beating(cells):
+        while not all(now > before[trial] for trial, now in heartbeats(sweep).items()):
+            beaten.wait(0.1)
+    assert len(before) == 2
 
 
 def drawn(sweep, value=lambda settings: 0.0):
@@ -260,8 +280,12 @@ def drawn(sweep, value=lambda settings: 0.0):
 
 @pytest.mark.slow
 def test_random_draws_are_within_bounds_and_repeatable(opened):
-    axes = (Axis("rate", low=0.001, high=1.0, log=True), Axis("width", low=8, high=64), Axis("kind", ("a", "b")))
-    plan = Plan({}, axes, "loss", "random", 8)
+    axes = (
+        SweepAxis("rate", low=0.001, high=1.0, log=True),
+        SweepAxis("width", low=8, high=64),
+        SweepAxis("kind", ("a", "b")),
+    )
+    plan = SweepPlan({}, axes, "loss", "random", 8)
     first = drawn(opened(plan, "first"))
     assert len({settings["rate"] for settings in first}) == 8
     assert all(0.001 <= s["rate"] <= 1 and 8 <= s["width"] <= 64 and s["kind"] in "ab" for s in first)
@@ -270,12 +294,12 @@ def test_random_draws_are_within_bounds_and_repeatable(opened):
     cells = [second.take(same, 3), second.take(same, 5)]  # two workers
     assert [cell.settings for group in cells for cell in group] == first
     assert second.take(same, 1) == []
-    third = drawn(opened(Plan({}, axes, "loss", "random", 8, seed=1), "third"))
+    third = drawn(opened(SweepPlan({}, axes, "loss", "random", 8, seed=1), "third"))
     assert all(settings not in first for settings in third)
 
 
 def test_a_drawn_cell_that_was_given_back_keeps_its_settings(opened):
-    sweep = opened(Plan({}, (Axis("rate", low=0.0, high=1.0),), "loss", "random", 2))
+    sweep = opened(SweepPlan({}, (SweepAxis("rate", low=0.0, high=1.0),), "loss", "random", 2))
     cells = sweep.take(same, 2)
     assert sweep.release(cells[0])
     (again,) = sweep.take(same, 2)
@@ -285,7 +309,7 @@ def test_a_drawn_cell_that_was_given_back_keeps_its_settings(opened):
 @pytest.mark.slow
 def test_tpe_learns_where_the_minimum_is(opened):
     """Uninformed draws are one decade from the middle of four on average, with a standard deviation of 0.577."""
-    plan = Plan({}, (Axis("rate", low=1e-4, high=1.0, log=True),), "loss", "tpe", 32)
+    plan = SweepPlan({}, (SweepAxis("rate", low=1e-4, high=1.0, log=True),), "loss", "tpe", 32)
     rates = [settings["rate"] for settings in drawn(opened(plan), lambda s: (math.log10(s["rate"]) + 2) ** 2)]
     distance = [abs(math.log10(rate) + 2) for rate in rates]
     assert sum(distance[16:]) / 16 < 1 - 2 * 0.577 / 4  # two standard errors
@@ -296,51 +320,57 @@ def test_tpe_learns_where_the_minimum_is(opened):
     [
         ("postgresql://me:secret@127.0.0.1:1/x", ConnectionError, "postgresql://me:***@127.0.0.1:1/x cannot be used"),
         ("sqlite:///absent/folder/sweep.db", ConnectionError, "unable to open database file"),
-        ("sqlite://", ValueError, "use sqlite:///FILE"),
-        ("mysql://host/x", ValueError, "use sqlite:///FILE, or postgresql://USER@HOST:PORT/DATABASE"),
-        ("nonsense", ValueError, "is no address"),
-        ("postgresql://me:secret@127.0.0.1:abc/x", ValueError, "'postgresql://me:***@127.0.0.1:abc/x' is no address"),
+        ("sqlite://", ValueError, "Use sqlite:///FILE"),
+        ("mysql://host/x", ValueError, "Use sqlite:///FILE, or postgresql://USER@HOST:PORT/DATABASE"),
+        ("nonsense", ValueError, "is not an address"),
+        (
+            "postgresql://me:secret@127.0.0.1:abc/x",
+            ValueError,
+            "'postgresql://me:***@127.0.0.1:abc/x' is not an address",
+        ),
     ],
 )
 def test_databases_that_cannot_be_used(url, error, help):
     if url.startswith("postgresql"):
         pytest.importorskip("psycopg")
     with pytest.raises(error) as caught:
-        Sweep(Database(url), "sweep", PLAN)
+        Sweep(url, "sweep", PLAN)
     assert help in str(caught.value) and "\n" not in str(caught.value) and "secret" not in str(caught.value)
 
 
 WORKER = """
 import sys, time
-from mupc.sweep._database import Database
-from mupc.sweep._study import Sweep
-from mupc.sweep._work import work
+from mupc.sweep import Sweep, work
 assert "jax" not in sys.modules
 
 def execute(cells, folder):
     for settings in cells:
         print(settings["seed"], flush=True)
-        time.sleep(0.3 if sys.argv[2] == "quick" else 60)
+        time.sleep(0.3 if sys.argv[2] == "quick" else 600)
     return [{"loss": float(settings["seed"]), "diverged": False} for settings in cells]
 
-work(Sweep(Database(sys.argv[1]), None, None), execute, group_of=lambda settings: None, limit=2)
+work(Sweep(sys.argv[1], None, None), execute, group_of=lambda settings: None, limit=2)
 """
 
 
 @pytest.mark.slow
 def test_processes_of_which_one_is_killed(opened, tmp_path):
     """`make test-postgres` does the same with real training, on SQLite and PostgreSQL."""
-    sweep = opened(Plan({}, (Axis("seed", tuple(range(10))),), "loss"), heartbeat=1)
-    url = f"sqlite:///{tmp_path}/sweep.db"
-    workers = [
-        subprocess.Popen([sys.executable, "-c", WORKER, url, pace], stdout=subprocess.PIPE, text=True)
-        for pace in ("slow", "quick", "quick")
-    ]
-    victim, *others = workers
+    sweep = opened(SweepPlan({}, (SweepAxis("seed", tuple(range(10))),), "loss"), heartbeat=600)
+
+    def start(pace):
+        words = [sys.executable, "-c", WORKER, f"sqlite:///{tmp_path}/sweep.db", pace]
+        return subprocess.Popen(words, stdout=subprocess.PIPE, text=True)
+
+    workers = [victim := start("slow")]
     try:
         begun = int(victim.stdout.readline())
+        others = [start("quick"), start("quick")]
+        workers += others
         victim.send_signal(signal.SIGKILL)
-        done = [int(line) for worker in others for line in worker.communicate(timeout=60)[0].splitlines()]
+        victim.wait()
+        silence(sweep, *taken_by(sweep, victim.pid))
+        done = [int(line) for worker in others for line in worker.communicate(timeout=300)[0].splitlines()]
         assert [worker.returncode for worker in others] == [0, 0]
     finally:
         for worker in workers:
@@ -352,23 +382,29 @@ def test_processes_of_which_one_is_killed(opened, tmp_path):
     assert records[begun]["attempts"] == 2
 
 
+def taken_by(sweep, process):
+    """The trials that a worker has taken."""
+    trials = sweep._study.get_trials(deepcopy=False)
+    return [trial._trial_id for trial in trials if trial.user_attrs.get("worker", "").endswith(f":{process}")]
+
+
 def test_a_group_that_was_left_goes_on_at_once_and_as_it_was(opened, tmp_path, monkeypatch):
     """Its worker died: nobody waits for heartbeats, and the same cells come first, in the same order."""
-    dead, unfinished = opened(), Unfinished(tmp_path / "unfinished")
+    dead, unfinished = opened(), UnfinishedGroups(tmp_path / "unfinished")
     cells = dead.take(by_kind, 2)
     with unfinished.begin(cells) as group, unfinished.left() as other:
-        assert other is None  # it has a worker
+        assert other.folder is None  # it has a worker
         assert group.trials == {cell.index: cell.number for cell in cells}
     sweep = opened()
     with unfinished.left() as left:
         assert left.folder == group.folder
         with unfinished.left() as other:
-            assert other is None  # it is ours now
+            assert other.folder is None  # it is ours now
         wrong = {index: number + 1 for index, number in left.trials.items()}  # a trial that is somebody else's
         others = sweep.take(by_kind, 2, wrong)
         assert not {cell.index for cell in others} & set(left.trials)
         with monkeypatch.context() as patch:
-            patch.setattr(_study.socket, "gethostname", lambda: "elsewhere")
+            patch.setattr(_sweep.socket, "gethostname", lambda: "elsewhere")
             others += sweep.take(by_kind, 1, left.trials)  # whose folder it may be, but not whose lock
             assert not {cell.index for cell in others} & set(left.trials)
         again = sweep.take(by_kind, 2, left.trials)
@@ -379,7 +415,7 @@ def test_a_group_that_was_left_goes_on_at_once_and_as_it_was(opened, tmp_path, m
 
 
 def test_work_takes_up_what_was_left(opened, tmp_path):
-    unfinished, folders = Unfinished(tmp_path / "unfinished"), []
+    unfinished, folders = tmp_path / "unfinished", []
 
     def stopped(cells, folder):
         folders.append(folder)
@@ -401,7 +437,7 @@ def test_work_takes_up_what_was_left(opened, tmp_path):
 
 
 def test_what_was_left_of_cells_that_others_ended_is_taken_away(opened, tmp_path):
-    unfinished = Unfinished(tmp_path / "unfinished")
+    unfinished = UnfinishedGroups(tmp_path / "unfinished")
     with unfinished.begin(opened().take(by_kind, 2)) as group:
         pass
     (group.folder / "cells.json").write_text("damaged")
@@ -412,6 +448,6 @@ def test_what_was_left_of_cells_that_others_ended_is_taken_away(opened, tmp_path
         raise OSError("the disk is full")
 
     with pytest.raises(OSError, match="the disk is full"):  # and no cell is to blame
-        work(opened(), execute, group_of=by_kind, limit=6, unfinished=unfinished)
+        work(opened(), execute, group_of=by_kind, limit=6, unfinished=unfinished.root)
     assert seen == [False]
     assert all(record["error"] is None for record in opened().records())

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import mupc
-from mupc.sweep import transfer as module
-from mupc.sweep.transfer import Cell, Size, _size
+from mupc.sweep import NetworkSize, TransferCell
+from mupc.sweep._transfer import TransferStudy, _size
 
 DIGITS = mupc.data.load("digits")
 GRID = {"weight_lrs": (0.05, 0.2), "activity_lrs": (0.4, 0.2)}
@@ -62,18 +62,18 @@ def test_what_is_chosen_and_what_it_cost(found):
 
 
 def cell(rates, loss):
-    return Cell(*rates, train_loss=loss, validation_loss=loss, test_loss=loss, test_accuracy=None, diverged=0)
+    return TransferCell(*rates, train_loss=loss, validation_loss=loss, test_loss=loss, test_accuracy=None, diverged=0)
 
 
 def study(monkeypatch, loss):
     """In place of training, a loss that is a function of the size and the rates. Returns what was asked for."""
     asked = []
 
-    def run(self, size, rates, report):
+    def train(self, size, rates, report):
         asked.append((size, rates))
         return [cell(pair, loss(size, *pair)) for pair in rates]
 
-    monkeypatch.setattr(module._Study, "run", run)
+    monkeypatch.setattr(TransferStudy, "train", train)
     return asked
 
 
@@ -93,7 +93,7 @@ def test_verification_walks_until_the_best_is_surrounded(monkeypatch):
     assert result.regret == pytest.approx(4.0)
     assert not result.at_edge(result.own)
     assert [len(rates) for _, rates in asked] == [36, 9, 3, 3]  # two steps to the best, and one beyond it
-    assert asked[1][0] == Size(12, 3)
+    assert asked[1][0] == NetworkSize(12, 3)
 
 
 def test_without_verification_the_large_network_is_trained_once(monkeypatch):
@@ -134,7 +134,7 @@ def test_finished_cells_are_not_trained_again(monkeypatch):
     asked = study(monkeypatch, loss)
     with pytest.raises(KeyboardInterrupt):
         mupc.transfer(DIGITS, **SIZES, **WIDE, done=done)
-    assert {size for size, _ in done} == {Size(8, 2)} and len(done) == 36
+    assert {size for size, _ in done} == {NetworkSize(8, 2)} and len(done) == 36
     resumed = True
     result = mupc.transfer(DIGITS, **SIZES, **WIDE, verify=True, done=done)
     assert [(size.width, len(rates)) for size, rates in asked] == [(8, 36), (12, 1), (12, 9)]
@@ -145,11 +145,11 @@ def test_finished_cells_are_not_trained_again(monkeypatch):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"weight_lrs": ()}, "weight_lrs is empty: give at least one"),
+        ({"weight_lrs": ()}, "weight_lrs is empty. Give at least one"),
         ({"activity_lrs": (0.1, -1.0)}, "activity_lrs must be greater than 0, got -1"),
-        ({"small": (0, 2)}, "width of small must be at least 1"),
-        ({"large": (8, 0)}, "hidden_layers of large must be at least 1"),
-        ({"large": (8,)}, "large must be .width, hidden_layers., got"),
+        ({"small": (0, 2)}, "small must be two whole numbers of at least 1, width and depth, got .0, 2."),
+        ({"large": (8, 0)}, "large must be two whole numbers of at least 1, width and depth, got .8, 0."),
+        ({"large": (8,)}, "large must be two whole numbers"),
         ({"seeds": 0}, "seeds must be at least 1"),
         ({"activation": "rleu"}, "activation 'rleu' is not known. Did you mean 'relu'"),
         ({"validation": 2.0}, "a fraction between 0 and 1"),
@@ -167,11 +167,13 @@ def test_arguments_of_wrong_kinds():
     ):
         mupc.transfer(DIGITS, **SIZES, etas=[])
     for given in (8, "ab", None):
-        with pytest.raises(ValueError, match=f"^small must be .width, hidden_layers., got {given!r}"):
+        with pytest.raises(ValueError, match=f"^small must be two whole numbers .* and depth, got {given!r}"):
             _size("small", given)
 
 
 def test_a_small_network_that_always_diverges(monkeypatch):
     study(monkeypatch, lambda size, eta, lr: math.inf)
-    with pytest.raises(ValueError, match="every run of the small network .2 hidden layers of 8. diverged: try smaller"):
+    with pytest.raises(
+        ValueError, match="weight_lrs and activity_lrs are too large: every run of the small .*diverged"
+    ):
         mupc.transfer(DIGITS, **SIZES, **GRID)

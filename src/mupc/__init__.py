@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from .network import forward as forward
     from .network import load as load
     from .network import save as save
-    from .sweep.transfer import transfer as transfer
+    from .sweep import transfer as transfer
     from .training import FitResult as FitResult
     from .training import Run as Run
     from .training import fit as fit
@@ -76,7 +76,7 @@ _HOME = {
     "layer_energies": "inference",
     "load": "network",
     "save": "network",
-    "transfer": "sweep.transfer",
+    "transfer": "sweep",
     "weight_gradients": "learning",
 }
 

@@ -8,12 +8,12 @@ import pytest
 from matplotlib.image import imread
 
 from mupc import cli
-from mupc.cli import sweep_job
-from mupc.cli.config import TrainConfig, load
-from mupc.cli.job import build, evaluation_interval, load_data, make_energy, number_format
+from mupc.cli import sweep_cells, sweep_job
+from mupc.cli.building import build, evaluation_interval, load_data, make_energy, number_format
+from mupc.cli.config import TrainFlags, load
 from mupc.plots import sweep as plots
-from mupc.sweep._cells import AT_EDGE
-from mupc.sweep._study import SAMPLERS
+from mupc.sweep import AT_EDGE
+from mupc.sweep._sweep import SAMPLERS
 from mupc.training import _fit
 
 TINY = ("--width", "8", "--hidden-layers", "3", "--epochs", "0.5")
@@ -43,7 +43,7 @@ def untrained(monkeypatch):
             for settings in cells
         ]
 
-    monkeypatch.setattr(sweep_job.Executor, "__call__", execute)
+    monkeypatch.setattr(sweep_cells.CellTrainer, "__call__", execute)
     return calls
 
 
@@ -74,18 +74,18 @@ def test_cells_are_what_fit_gives_and_the_folder_holds_them(sweep, mupc):
         assert cell["results"]["diverged"] is diverged and (cell["value"] is None) is diverged
         assert cell["config"]["width"] == 8 and cell["config"]["weight_lr"] == cell["settings"]["weight_lr"]
     for cell in (saved["cells"][3], saved["cells"][4]):
-        expected = alone(dataclasses.replace(TrainConfig(), **cell["config"]))
+        expected = alone(dataclasses.replace(TrainFlags(), **cell["config"]))
         assert cell["results"]["diverged"] == expected.diverged
         for name in ("test_loss", "test_accuracy", *(["train_loss"] if not expected.diverged else [])):
             assert cell["results"][name] == pytest.approx(expected.last[name], rel=1e-4), name
     good = [cell for cell in saved["cells"] if cell["value"] is not None]
     best = min(good, key=lambda cell: cell["value"])
     assert saved["best"]["settings"] == best["settings"] and saved["best"]["value"] == best["value"]
-    assert load(run.folder / "best.json") == dataclasses.replace(TrainConfig(), **best["config"])
+    assert load(run.folder / "best.json") == dataclasses.replace(TrainFlags(), **best["config"])
     assert (run.folder / "figures" / "contour.png").read_bytes().startswith(b"\x89PNG")
     lines = run.out.splitlines()
     assert lines[0] == "6 cells over weight_lr, activity_lr; lowest training loss wins"
-    assert any(line.startswith("6/6 cells, best") and line.endswith("left") for line in lines)
+    assert any(line.startswith("cell 6/6  best ") for line in lines)
     assert any(line.startswith("6 of 6 cells, 2 diverged") for line in lines)
     assert "best.json" in lines[-1] and str(run.folder) in lines[-1]
 
@@ -137,14 +137,14 @@ def test_a_sampler(untrained, sweep):
 @pytest.mark.slow
 def test_the_edge_of_the_grid_is_told(untrained, sweep, monkeypatch):
     """Of rates alone; with three of them, the middle one is not at the edge."""
-    pretend = sweep_job.Executor.__call__
+    pretend = sweep_cells.CellTrainer.__call__
 
     def execute(self, cells, folder):
         found = pretend(self, cells, folder)
         rates = [settings.get("weight_lr", 0.1) for settings in cells]
         return [one | {"train_loss": abs(rate - 0.1)} for one, rate in zip(found, rates, strict=True)]
 
-    monkeypatch.setattr(sweep_job.Executor, "__call__", execute)
+    monkeypatch.setattr(sweep_cells.CellTrainer, "__call__", execute)
     assert AT_EDGE in sweep("--grid", "weight_lr=0.1,0.2", name="edge").out.splitlines()
     for number, grid in enumerate(("weight_lr=0.05,0.1,0.2", "weight_lr=0.1", "width=8,12", "seed=0,1")):
         assert AT_EDGE not in sweep("--grid", grid, name=str(number)).out, grid
@@ -153,7 +153,7 @@ def test_the_edge_of_the_grid_is_told(untrained, sweep, monkeypatch):
 def test_a_single_cell(untrained, sweep):
     lines = sweep("--grid", "weight_lr=0.1").out.splitlines()
     assert lines[0] == "1 cell over weight_lr; lowest training loss wins"
-    assert any(line.startswith("1/1 cell, best") for line in lines) and "1 of 1 cell" in lines
+    assert any(line.startswith("cell 1/1  best ") for line in lines) and "1 of 1 cell" in lines
 
 
 def test_other_settings_are_refused(untrained, sweep):
@@ -161,7 +161,7 @@ def test_other_settings_are_refused(untrained, sweep):
     before = first.json("sweep.json")
     for words, help in (
         (("--grid", "seed=0,1", "--skip", "0"), "its skip is 1"),
-        (("--grid", "seed=0,1,2"), "it varies seed over values of its own"),
+        (("--grid", "seed=0,1,2"), "it varies seed over other values"),
         (("--grid", "seed=0,1", "--no-resume"), "leave out --no-resume"),
     ):
         run = sweep(*words)
@@ -171,21 +171,21 @@ def test_other_settings_are_refused(untrained, sweep):
 
 
 def test_an_interruption_says_how_to_go_on(untrained, sweep, mupc, monkeypatch):
-    pretend = sweep_job.Executor.__call__
+    pretend = sweep_cells.CellTrainer.__call__
 
     def interrupted(self, cells, folder):
         if cells[0]["seed"]:
             raise KeyboardInterrupt
         return pretend(self, cells, folder)
 
-    monkeypatch.setattr(sweep_job.Executor, "__call__", interrupted)
+    monkeypatch.setattr(sweep_cells.CellTrainer, "__call__", interrupted)
     run = sweep("--grid", "seed=0,1,2", "--group", "1")
     assert run.code == cli.INTERRUPTED
     assert run.err.startswith(
         "mupc sweep: interrupted; 1 of 3 cells are finished and kept. Go on with: mupc sweep work"
     )
     assert run.json("sweep.json")["interrupted"] and not run.json("sweep.json")["complete"]
-    monkeypatch.setattr(sweep_job.Executor, "__call__", pretend)
+    monkeypatch.setattr(sweep_cells.CellTrainer, "__call__", pretend)
     untrained.clear()
     assert mupc(*run.err.split("Go on with: mupc ")[1].split()).code == 0
     assert sorted(cell["seed"] for cells in untrained for cell in cells) == [1, 2]
@@ -193,14 +193,14 @@ def test_an_interruption_says_how_to_go_on(untrained, sweep, mupc, monkeypatch):
 
 
 def test_cells_that_cannot_be_computed_fail_alone_and_can_be_tried_again(untrained, sweep, mupc, monkeypatch):
-    pretend = sweep_job.Executor.__call__
+    pretend = sweep_cells.CellTrainer.__call__
 
     def limited(self, cells, folder):
         if any(settings["width"] == 9 for settings in cells):
             raise RuntimeError("RESOURCE_EXHAUSTED: Out of memory while trying to allocate")
         return pretend(self, cells, folder)
 
-    monkeypatch.setattr(sweep_job.Executor, "__call__", limited)
+    monkeypatch.setattr(sweep_cells.CellTrainer, "__call__", limited)
     run = sweep("--grid", "width=8,9,10")
     assert run.code == cli.FAILURE
     help = "mupc sweep: 1 of 3 cells failed, the first: out of memory: lower --width"
@@ -209,7 +209,7 @@ def test_cells_that_cannot_be_computed_fail_alone_and_can_be_tried_again(untrain
     assert run.json("sweep.json")["best"]["settings"]["width"] in (8, 10)
 
     assert sweep("--grid", "width=8,9,10").code == cli.FAILURE  # going on does not try them again
-    monkeypatch.setattr(sweep_job.Executor, "__call__", pretend)
+    monkeypatch.setattr(sweep_cells.CellTrainer, "__call__", pretend)
     untrained.clear()
     again = run.err.split("Try again with: mupc ")[1].split()
     assert again[-1] == "--retry-failed" and mupc(*again).code == 0
@@ -220,7 +220,7 @@ def test_cells_that_cannot_be_computed_fail_alone_and_can_be_tried_again(untrain
 @pytest.mark.parametrize(
     ("argv", "help"),
     [
-        ([], "the grid is empty: say what to vary"),
+        ([], "--grid is empty. Say what to vary"),
         (["--grid", "weigth_lr=0.1"], "did you mean 'weight_lr'?"),
         (["--grid", "depth=4,8"], "unknown key 'depth': did you mean 'hidden_layers'?"),
         (["--grid", "lr=0.1"], "did you mean 'weight_lr' or 'activity_lr'?"),
@@ -231,14 +231,17 @@ def test_cells_that_cannot_be_computed_fail_alone_and_can_be_tried_again(untrain
         (["--grid", "weight_lr="], "has no values"),
         (["--grid", "data_dir=a,b"], "--data-dir cannot vary"),
         (["--grid", "seed=0,1", "--trials", "3"], "--trials is for --sampler random or --sampler tpe"),
-        (["--grid", "weight_lr=log:0.1:1", "--sampler", "tpe"], "add --trials N"),
+        (
+            ["--grid", "weight_lr=log:0.1:1", "--sampler", "tpe"],
+            "--trials must be at least 1, got 0. Say",
+        ),
         (["--grid", "weight_lr=-1,-2"], "--weight-lr must be greater than 0"),
         (["--grid", "seed=0,1", "--skip", "7"], "Use a shorter --skip"),
         (["--grid", "width=300000,400000"], "a network of this size needs"),
         (["--grid", "data=mnits,digits"], "did you mean 'mnist'?"),
         (["--grid", "seed=0,1", "--group", "0"], "--group must be at least 1"),
         (["--grid", "seed=0,1", "--heartbeat", "0"], "--heartbeat must be at least 1"),
-        (["--grid", "seed=0,1", "--storage", "nonsense"], "--storage 'nonsense' is no address"),
+        (["--grid", "seed=0,1", "--storage", "nonsense"], "--storage 'nonsense' is not an address"),
         (["--grid", "seed=0", "--storage", "sqlite:///absent/folder/x.db"], "unable to open database file"),
     ],
 )
@@ -252,8 +255,8 @@ def test_mistakes(sweep, argv, help):
 def test_mistakes_of_workers(mupc, tmp_path):
     for argv, help in (
         ((), "say which sweep to work on"),
-        ((tmp_path,), "holds no sweep.db"),
-        (("--storage", f"sqlite:///{tmp_path}/new.db"), "new.db is not there: correct --storage, or start one with"),
+        ((tmp_path,), "has no sweep.db"),
+        (("--storage", f"sqlite:///{tmp_path}/new.db"), "new.db' does not exist. Start one with `mupc sweep`"),
     ):
         run = mupc("sweep", "work", *argv)
         assert run.code == cli.USAGE_ERROR and help in run.err and len(run.err.splitlines()) == 1, run.err
@@ -261,8 +264,8 @@ def test_mistakes_of_workers(mupc, tmp_path):
 
 
 def test_names_agree_with_the_library():
-    assert set(sweep_job.GROUP) == {None, *SAMPLERS}
-    assert set(sweep_job.NUMBERS) < {field.name for field in dataclasses.fields(TrainConfig)}
+    assert set(sweep_job.GROUP_SIZES) == {None, *SAMPLERS}
+    assert set(sweep_cells.NUMBERS) < {field.name for field in dataclasses.fields(TrainFlags)}
 
 
 def test_means_and_figures(tmp_path):

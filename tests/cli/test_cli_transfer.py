@@ -1,5 +1,6 @@
 """`mupc transfer`: its run folder against `mupc.transfer`, what it prints, and mistakes."""
 
+import dataclasses
 import json
 import math
 import signal
@@ -10,10 +11,10 @@ import pytest
 
 import mupc as library
 from mupc import cli
-from mupc.cli import transfer as flags
+from mupc.cli.transfer import GridFlags, TransferDataFlags, TransferLearningFlags
 from mupc.plots import transfer as plots
-from mupc.sweep import transfer as module
-from mupc.sweep._cells import AT_EDGE
+from mupc.sweep import AT_EDGE, TransferCell
+from mupc.sweep._transfer import TransferSettings, TransferStudy
 
 TINY = [
     "--width", "8", "--hidden-layers", "2", "--large-width", "12", "--large-hidden-layers", "3", "--epochs", "0.5",
@@ -64,14 +65,14 @@ def stand_in(monkeypatch, large, interrupted=()):
     where a width says so. Returns the widths and pairs of rates that were asked for."""
     asked = []
 
-    def run(self, size, rates, report):
+    def train(self, size, rates, report):
         asked.append((size.width, len(rates)))
         if size.width in interrupted:
             raise KeyboardInterrupt
         loss = large if size.width == 12 else 0.5
-        return [module.Cell(*pair, loss, loss, loss, 0.0, int(not math.isfinite(loss))) for pair in rates]
+        return [TransferCell(*pair, loss, loss, loss, 0.0, int(not math.isfinite(loss))) for pair in rates]
 
-    monkeypatch.setattr(module._Study, "run", run)
+    monkeypatch.setattr(TransferStudy, "train", train)
     return asked
 
 
@@ -158,14 +159,14 @@ def test_an_interruption_keeps_what_is_finished_and_the_same_command_goes_on(tra
 
 def test_sigterm_tells_how_far_it_came(transfer, monkeypatch):
     stand_in(monkeypatch, 0.25)
-    trained = module._Study.run
+    trained = TransferStudy.train
 
-    def run(self, size, rates, report):
+    def train(self, size, rates, report):
         if size.width == 12:
             signal.raise_signal(signal.SIGTERM)
         return trained(self, size, rates, report)
 
-    monkeypatch.setattr(module._Study, "run", run)
+    monkeypatch.setattr(TransferStudy, "train", train)
     ended = transfer()
     assert ended.code == 143 and "mupc transfer: interrupted; finished and kept: 2 pairs of rates with 2" in ended.err
 
@@ -193,10 +194,10 @@ def test_folders_of_other_runs_are_refused(transfer, train, monkeypatch):
     ("argv", "help"),
     [
         (["--data", "mnits"], "did you mean 'mnist'?"),
-        (["--width", "0"], "--width must be at least 1, got 0"),
-        (["--large-hidden-layers", "0"], "--large-hidden-layers must be at least 1, got 0"),
-        (["--etas", "-1"], "--etas must be greater than 0, got -1"),
-        (["--etas"], "--etas is empty: give at least one learning rate"),
+        (["--width", "0"], "--width and --hidden-layers must be two whole numbers of at least 1"),
+        (["--large-hidden-layers", "0"], "--large-width and --large-hidden-layers must be two whole numbers"),
+        (["--etas", "-1"], "--weight-lrs (--etas) must be greater than 0, got -1"),
+        (["--etas"], "--weight-lrs (--etas) is empty. Give at least one learning rate"),
         (["--activity-lrs"], "--activity-lrs is empty"),
         (["--seeds", "0"], "--seeds must be at least 1"),
         (["--epochs", "0"], "--epochs must be greater than 0"),
@@ -215,5 +216,7 @@ def test_mistakes(transfer, argv, help):
 
 
 def test_defaults_are_those_of_the_library():
-    assert (flags.WEIGHT_LRS, flags.ACTIVITY_LRS) == (module.WEIGHT_LRS, module.ACTIVITY_LRS)
-    assert flags.DataFlags().validation == module.VALIDATION
+    flags = {**vars(GridFlags()), **vars(TransferLearningFlags()), **vars(TransferDataFlags())}
+    for field in dataclasses.fields(TransferSettings):
+        if field.name not in ("energy", "precision"):
+            assert flags[field.name] == field.default, field.name

@@ -13,7 +13,8 @@ from safetensors.numpy import save_file
 
 import mupc
 from mupc import data
-from mupc.cli import main, transfer_job
+from mupc.cli import main
+from mupc.cli.transfer_cells import read_cell
 from mupc.data import DataError
 from mupc.experiments._results import read
 from mupc.training import _checkpoints
@@ -92,7 +93,7 @@ TRANSFER = ("transfer", "--width", "3", "--hidden-layers", "2", "--large-width",
     ("words", "said"),
     [
         ([*TRANSFER, "--seed", str(2**63)], "--seed must be below 2**63"),
-        ([*TRANSFER, "--seeds", str(2**40)], "use fewer --seeds, or smaller ones"),
+        ([*TRANSFER, "--seeds", str(2**40)], "Use fewer --seeds, or smaller networks"),
         (["report", "--results", "a\x1eb"], "a b is not a folder"),
     ],
 )
@@ -113,10 +114,10 @@ def test_rates_beyond_float32_diverge_without_a_warning(tmp_path, monkeypatch, c
 
 
 def test_damaged_lines_of_transfer_are_passed_over():
-    size, cell = transfer_job._cell(json.dumps(CELL))
+    size, cell = read_cell(json.dumps(CELL))
     assert (size.width, cell.rates, cell.validation_loss) == (3, (0.5, 0.8), np.inf)
     broken = ("null", "[]", "{}", '{"width": 3', "[" * 5000, *(json.dumps(CELL | {name: "x"}) for name in CELL))
-    assert [transfer_job._cell(line) for line in broken] == [None] * len(broken)
+    assert [read_cell(line) for line in broken] == [None] * len(broken)
 
 
 def test_damaged_results_are_no_results(tmp_path):

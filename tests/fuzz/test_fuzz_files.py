@@ -21,7 +21,7 @@ import mupc
 from mupc.cli.config import TrainFlags, as_dict
 from mupc.cli.run_folder import dumps
 from mupc.cli.trained_model import KEY, Notes, _encode
-from mupc.cli.transfer import DataFlags, GridFlags, LearningFlags, NetworkFlags
+from mupc.cli.transfer import GridFlags, TransferDataFlags, TransferLearningFlags, TransferNetworkFlags
 from mupc.data import Normalisation
 from mupc.network._saved import write
 
@@ -222,9 +222,9 @@ def test_results(fuzzer, content):
 
 def transfer_folder(fuzzer):
     """The folder of an interrupted `mupc transfer`, and its flags."""
-    network = NetworkFlags(width=3, hidden_layers=2, large_width=4, large_hidden_layers=3)
+    network = TransferNetworkFlags(width=3, hidden_layers=2, large_width=4, large_hidden_layers=3)
     config = {}
-    for group in (DataFlags(), network, GridFlags(), LearningFlags()):
+    for group in (TransferDataFlags(), network, GridFlags(), TransferLearningFlags()):
         config |= dataclasses.asdict(group)
     folder = fuzzer.folder("transfer")
     (folder / "config.json").write_text(dumps({"config": config}))

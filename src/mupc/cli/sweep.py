@@ -1,30 +1,28 @@
-"""`mupc sweep` and `mupc sweep work`: flags in, exit code out. `sweep_job.py` does the work, once they are parsed."""
+"""`mupc sweep` and `mupc sweep work`: their flags. `sweep_job.py` does the work, once the flags are parsed."""
 
 import dataclasses
-import sys
 from typing import Annotated, Any, Literal
 
 import tyro
 
-from ..io import Interruption
-from .config import parse_with
-from .flags import DataDir, DataFlags, InferenceFlags, LearningFlags, NetworkFlags, ScreenFlags, hint
-from .parse import parse
+from .config import TrainFlags, TrainingGroups, load
+from .flags import DataDir, ScreenFlags, hint
+from .runner import Command, Outcome, Session
 
 DESCRIPTION = (
     "Train over a grid of settings, or let a sampler choose them. Any flag below can vary: "
     "--grid weight_lr=0.5,0.1,0.05 --grid activity_lr=log:0.01:1:5 --grid seed=0,1,2 trains every combination, 45 "
-    "cells; with --sampler tpe --trials 40, --grid weight_lr=log:0.001:1 draws from a range. Cells that differ in "
-    "numbers alone (learning rates, seeds, λ) train side by side as one program. The lowest validation loss wins if "
-    "there is a validation split (--validation 0.2), otherwise the lowest training loss at the end. Writes sweep.json, "
+    "cells. With --sampler tpe --trials 40, --grid weight_lr=log:0.001:1 draws from a range. Cells that differ only in "
+    "numbers (learning rates, seeds, λ) train side by side as one program. The lowest validation loss wins if there is "
+    "a validation split (--validation 0.2), otherwise the lowest training loss at the end. Writes sweep.json, "
     "best.json (for mupc train --config), a figure, and sweep.db, an Optuna study that optuna-dashboard reads too. The "
-    "same command, or `mupc sweep work DIR`, goes on where it stopped; run it several times to share the work."
+    "same command, or `mupc sweep work DIR`, goes on where it stopped. Run it several times to share the work."
 )
 WORK = (
-    "Work on a sweep that `mupc sweep` started: as many processes as you like, on as many machines as reach its "
-    "database. A worker may be killed at any time; its cells go to another after three missed heartbeats."
+    "Work on a sweep that `mupc sweep` started, with as many processes as you like, on every machine that reaches its "
+    "database. A worker may be killed at any time: its cells go to another after three missed heartbeats."
 )
-Group = Annotated[int | None, hint("(default: 32; tpe 8)")]
+GroupSize = Annotated[int | None, hint("(default: 32; tpe 8)")]
 RetryFailed = tyro.conf.FlagCreatePairsOff[bool]
 
 
@@ -35,7 +33,7 @@ class SearchFlags:
     grid: Annotated[tyro.conf.UseAppendAction[tuple[str, ...]], hint("(repeatable)", "SETTING=VALUES")] = ()
     """A,B,C, or N values log:LOW:HIGH:N or lin:LOW:HIGH:N; for a sampler a range log:LOW:HIGH or lin:LOW:HIGH."""
     sampler: Literal["grid", "random", "tpe"] = "grid"
-    """Every combination, random ones, or those that a tree-structured Parzen estimator expects most of."""
+    """Try every combination, random ones, or the most promising ones by a tree-structured Parzen estimator."""
     trials: Annotated[int | None, hint("(for random and tpe)")] = None
     """How many cells a sampler draws."""
 
@@ -48,37 +46,39 @@ class SharingFlags:
     """Database, such as postgresql://USER@HOST:PORT/DATABASE, when several machines share a sweep."""
     name: str = "sweep"
     """Name of the sweep in its database."""
-    group: Group = None
-    """The most cells to take at once; less shares them better among workers, more runs faster on one GPU."""
+    group: GroupSize = None
+    """The most cells to take at once. Fewer share better among workers, more run faster on one GPU."""
     heartbeat: int = 20
-    """Seconds between signs of life of a worker."""
+    """Seconds between a worker's heartbeats."""
     resume: bool = True
-    """Go on with a sweep of the same settings that is there already."""
+    """Go on with a sweep of the same settings that exists already."""
     retry_failed: RetryFailed = False
-    """Train cells that failed with an error once more; finished ones stay as they are."""
+    """Train cells that failed with an error again. Finished cells stay as they are."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class OutputFlags(ScreenFlags):
-    """Where results go, and what is shown."""
+class SweepOutputFlags(ScreenFlags):
+    """Where results go, and what to show."""
 
     out: Annotated[str | None, hint("(default: runs/sweep-N)", "DIR")] = None
-    """Folder: new, empty, or that of this sweep."""
+    """Folder: new, empty, or of this sweep."""
     config: Annotated[str | None, hint("(optional)", "FILE")] = None
-    """Settings of a run's config.json; other flags given override it."""
+    """Take settings from a run's config.json. Other flags override it."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class SweepFlags:
-    """All flags of `mupc sweep`."""
+class SearchGroups:
+    """The flags that `mupc train` does not have."""
 
     search: tyro.conf.OmitArgPrefixes[SearchFlags]
     sharing: tyro.conf.OmitArgPrefixes[SharingFlags]
-    data: tyro.conf.OmitArgPrefixes[DataFlags]
-    network: tyro.conf.OmitArgPrefixes[NetworkFlags]
-    inference: tyro.conf.OmitArgPrefixes[InferenceFlags]
-    learning: tyro.conf.OmitArgPrefixes[LearningFlags]
-    output: tyro.conf.OmitArgPrefixes[OutputFlags]
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class SweepFlags(TrainingGroups, SearchGroups):  # the flags of the last base come first in help
+    """All flags of `mupc sweep`."""
+
+    output: tyro.conf.OmitArgPrefixes[SweepOutputFlags]
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -91,41 +91,41 @@ class WorkFlags(ScreenFlags):
     """Database of the sweep."""
     name: Annotated[str | None, hint("(default: the only one there)")] = None
     """Name of the sweep in its database."""
-    group: Group = None
+    group: GroupSize = None
     """The most cells to take at once."""
     data_dir: DataDir = None
     """Folder with the files of the data set on this machine."""
     retry_failed: RetryFailed = False
-    """Train cells that failed with an error once more; finished ones stay as they are."""
+    """Train cells that failed with an error again. Finished cells stay as they are."""
 
 
-def run(argv: list[str]) -> int:
-    """Sweeps as the flags say and returns the exit code."""
-    joins = argv[:1] == ["work"]
-    flags: Any
-    if joins:
-        flags = parse(
-            WorkFlags,
-            argv[1:],
-            prog="mupc sweep work",
-            description=WORK,
-            default=WorkFlags(),
-        )
-        screen = flags
-    else:
-        others = {"search": SearchFlags(), "sharing": SharingFlags(), "output": OutputFlags()}
-        config, flags = parse_with(SweepFlags, argv, "mupc sweep", DESCRIPTION, **others)
-        screen = flags.output
-    from rich.console import Console
+def run(flags: SweepFlags, session: Session) -> Outcome:
+    """Start a sweep, or go on with it."""
+    from .sweep_job import start
 
-    from .run_folder import dumps
-    from .sweep_job import join, start
+    return _outcome(start(TrainFlags.gather(flags), flags, session))
 
-    console = Console(quiet=screen.quiet or screen.json, highlight=False)
-    with Interruption("mupc sweep") as stop:
-        summary = join(flags, console, stop) if joins else start(config, flags, console, stop)
-    if screen.json:
-        print(dumps(summary, indent=2))
-    if summary["message"]:
-        print(f"mupc sweep: {summary['message']}", file=sys.stderr)
-    return stop.code if summary["interrupted"] else int(summary["counts"]["failed"] > 0)
+
+def run_worker(flags: WorkFlags, session: Session) -> Outcome:
+    """Join a sweep that exists."""
+    from .sweep_job import join
+
+    return _outcome(join(flags, session))
+
+
+def _outcome(summary: dict[str, Any]) -> Outcome:
+    return Outcome(summary, summary["message"], int(summary["counts"]["failed"] > 0))
+
+
+def defaults(flags: SweepFlags) -> SweepFlags | None:
+    """Return the flags of the run that --config names."""
+    if flags.output.config is None:
+        return None
+    groups = load(flags.output.config).groups()
+    return SweepFlags(**groups, search=SearchFlags(), sharing=SharingFlags(), output=SweepOutputFlags())
+
+
+COMMANDS = {
+    "": Command(flags=SweepFlags, description=DESCRIPTION, run=run, defaults=defaults),
+    "work": Command(flags=WorkFlags, description=WORK, run=run_worker),
+}

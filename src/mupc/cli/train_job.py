@@ -11,8 +11,7 @@ import jax
 
 from ..io import counted, device, only_writer, versions
 from ..network import Network, save
-from ..sweep._memory import check_room
-from ..training import FitResult, find, fit
+from ..training import FitResult, check_room, find, fit
 from .building import build, check_training, load_data, make_energy, number_format, training_options
 from .config import FORMAT, TrainFlags, as_dict, load
 from .display import ProgressDisplay, percent

@@ -1,33 +1,30 @@
-"""`mupc transfer`: flags in, exit code out. `transfer_job.py` does the work, once the flags are parsed."""
+"""`mupc transfer`: its flags. `transfer_job.py` does the work, once the flags are parsed."""
 
 import dataclasses
-import re
-import sys
 from typing import Annotated
 
 import tyro
 
+from ..io import checks
+from ..sweep import ACTIVITY_LRS, WEIGHT_LRS
 from .config import in_flags
 from .flags import FormFlags, Loss, Optimiser, Precision, Schedule, ScreenFlags, SourceFlags, hint
-from .parse import parse
-from .termination import Termination
+from .runner import Command, Outcome, Session
 
-WEIGHT_LRS = (0.5, 0.2, 0.1, 0.05, 0.02, 0.01)
-ACTIVITY_LRS = (0.8, 0.4, 0.2, 0.1, 0.05, 0.02)
-ETAS = "--etas"
+RATES = "FLOAT [FLOAT ...]"
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class DataFlags(SourceFlags):
+class TransferDataFlags(SourceFlags):
     """What to learn. `mupc data list` shows the data sets."""
 
     validation: float = 0.1
-    """Fraction of the training samples to hold out; the rates are chosen on it."""
+    """Fraction of the training samples to hold out. They decide which rates are chosen."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class SizeFlags:
-    """How large the two are."""
+class TransferSizeFlags:
+    """The sizes of both networks."""
 
     width: int = 32
     """Units of every hidden layer of the small network."""
@@ -40,29 +37,31 @@ class SizeFlags:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class NetworkFlags(FormFlags, SizeFlags):
-    """The small network, which is tuned, and the large one. Rates carry over with the parameterisation mupc; others are
-    for comparison."""
+class TransferNetworkFlags(FormFlags, TransferSizeFlags):
+    """The small network, which is tuned, and the large one. Rates carry over with the parameterisation mupc. Others
+    are for comparison."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class GridFlags:
     """Which rates to try, and whether to check them on the large network."""
 
-    weight_lrs: Annotated[tuple[float, ...], tyro.conf.arg(aliases=[ETAS], metavar="FLOAT [FLOAT ...]")] = WEIGHT_LRS
+    weight_lrs: Annotated[tuple[float, ...], tyro.conf.arg(aliases=["--etas"], metavar="FLOAT [FLOAT ...]")] = (
+        WEIGHT_LRS
+    )
     """Learning rates η of the weights."""
-    activity_lrs: Annotated[tuple[float, ...], tyro.conf.arg(metavar="FLOAT [FLOAT ...]")] = ACTIVITY_LRS
+    activity_lrs: Annotated[tuple[float, ...], tyro.conf.arg(metavar=RATES)] = ACTIVITY_LRS
     """Step sizes of inference, on the energy of one sample (the paper's β is 64 times this)."""
     seeds: int = 3
     """How many seeds to average over."""
     seed: int = 0
     """The first of them."""
     verify: tyro.conf.FlagCreatePairsOff[bool] = False
-    """Re-tune the large network around these rates, to measure what transfer cost. Takes many large runs."""
+    """Tune the large network again around these rates, to measure what transfer cost. Takes many large runs."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class LearningFlags:
+class TransferLearningFlags:
     """How both networks learn."""
 
     epochs: float = 3.0
@@ -84,66 +83,49 @@ class LearningFlags:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class OutputFlags(ScreenFlags):
-    """Where results go, and what is shown."""
+class TransferOutputFlags(ScreenFlags):
+    """Where results go, and what to show."""
 
     out: Annotated[str | None, hint("(default: runs/transfer-N)", "DIR")] = None
-    """Run folder: new, empty, or that of the same command, which then goes on where it stopped."""
+    """Run folder: new, empty, or of the same command, which then goes on where it stopped."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class TransferFlags:
     """All flags."""
 
-    data: tyro.conf.OmitArgPrefixes[DataFlags]
-    network: tyro.conf.OmitArgPrefixes[NetworkFlags]
+    data: tyro.conf.OmitArgPrefixes[TransferDataFlags]
+    network: tyro.conf.OmitArgPrefixes[TransferNetworkFlags]
     grid: tyro.conf.OmitArgPrefixes[GridFlags]
-    learning: tyro.conf.OmitArgPrefixes[LearningFlags]
-    output: tyro.conf.OmitArgPrefixes[OutputFlags]
+    learning: tyro.conf.OmitArgPrefixes[TransferLearningFlags]
+    output: tyro.conf.OmitArgPrefixes[TransferOutputFlags]
 
 
-_NAMES = {
-    r"\b(width|hidden_layers) of small\b": r"--\1",
-    r"\b(width|hidden_layers) of large\b": r"--large_\1",
-    r"\b(weight_lrs|activity_lrs|seeds)\b": r"--\1",
-}
-
-
-def run(argv: list[str]) -> int:
-    """Tunes and trains as the flags say and returns the exit code, 1 if the large network diverged."""
-    flags = parse(
-        TransferFlags,
-        argv,
-        prog="mupc transfer",
-        description=(
-            "Tune small, train large: choose both learning rates on a small network, by the loss on held-out data, and "
-            "train a large one with them. Writes a run folder: config.json, metrics.jsonl, summary.json and a figure."
-        ),
-        default=TransferFlags(
-            data=DataFlags(), network=NetworkFlags(), grid=GridFlags(), learning=LearningFlags(), output=OutputFlags()
-        ),
-    )
-    from rich.console import Console
-
-    from .run_folder import dumps
+def run(flags: TransferFlags, session: Session) -> Outcome:
+    """Tune and train as the flags say."""
     from .transfer_job import transfer
 
     try:
-        with Termination("mupc transfer") as termination:
-            summary = transfer(flags, Console())
+        summary = transfer(flags, session.console)
+    except checks.ArgumentError:
+        raise
     except ValueError as error:
-        message = str(error)
-        for pattern, name in _NAMES.items():
-            message = re.sub(pattern, name, message)
-        flag = lambda match: match[0].replace("_", "-")  # noqa: E731
-        message = in_flags(re.sub(r"--\w+", flag, message))
-        short = any(word.partition("=")[0] == ETAS for word in argv)  # the name that the user knows it by
-        raise ValueError(message.replace("--weight-lrs", ETAS) if short else message) from error
-    if flags.output.json:
-        print(dumps(summary, indent=2))
-    if summary["interrupted"]:
-        print(f"mupc transfer: {summary['message']}", file=sys.stderr)
-        return termination.code
-    if summary["diverged"]:
-        print("mupc transfer: the large network diverged with the rates of the small one.", file=sys.stderr)
-    return int(summary["diverged"])
+        raise ValueError(in_flags(str(error))) from error
+    diverged = bool(summary.get("diverged"))
+    problem = "the large network diverged with the rates of the small one." if diverged else ""
+    return Outcome(summary, problem, int(diverged))
+
+
+COMMAND = Command(
+    flags=TransferFlags,
+    description=(
+        "Tune small, train large: choose both learning rates on a small network, by the loss on held-out data, and "
+        "train a large one with them. Writes a run folder: config.json, metrics.jsonl, summary.json and a figure."
+    ),
+    run=run,
+    spelling={
+        "small": "--width and --hidden-layers",
+        "large": "--large-width and --large-hidden-layers",
+        "weight_lrs": "--weight-lrs (--etas)",
+    },
+)

@@ -1,20 +1,22 @@
-"""What a sweep is: settings that all cells share, what varies, and what is minimised."""
+"""The plan of a sweep: the settings that all cells share, what varies, and what is minimised."""
 
 import dataclasses
+import itertools
 import math
 from collections.abc import Mapping
 from typing import Any
 
-from ._space import Axis, Settings
+from ..io import checks
+from ._axes import CellSettings, SweepAxis
 
 
 @dataclasses.dataclass(frozen=True)
-class Plan:
-    """What a sweep is: the `config` that all cells share, the `axes` that it varies, a `sampler` (None for the full
-    grid) with its number of `trials` and `seed`, and the `objective`, the result that is minimised."""
+class SweepPlan:
+    """The `config` that all cells share, the `axes` that vary, a `sampler` (None for the full grid) with its number of
+    `trials` and `seed`, and the `objective`, which is the result to minimise."""
 
-    config: Settings
-    axes: tuple[Axis, ...]
+    config: CellSettings
+    axes: tuple[SweepAxis, ...]
     objective: str
     sampler: str | None = None
     trials: int = 0
@@ -22,31 +24,37 @@ class Plan:
 
     def __post_init__(self) -> None:
         if self.sampler is not None and self.trials < 1:
-            raise ValueError("a sampler needs to know how many cells to draw: add --trials N, 1 or more.")
+            wrong = f"must be at least 1, got {self.trials}."
+            raise checks.ArgumentError("trials", wrong, "Say how many cells the {sampler} draws.")
 
     @property
     def size(self) -> int:
         """The number of cells."""
         return self.trials if self.sampler else math.prod(len(axis.values) for axis in self.axes)
 
-    def record(self) -> Settings:
-        """The plan as JSON holds it."""
-        return dataclasses.asdict(self) | {"axes": [{**vars(axis), "values": list(axis.values)} for axis in self.axes]}
+    def combinations(self) -> list[CellSettings]:
+        """Return every combination of values, with the two ends of each range that a sampler draws from. The last axis
+        runs fastest. Without a sampler these are the cells."""
+        names = [axis.name for axis in self.axes]
+        spans = [axis.span for axis in self.axes]
+        return [dict(zip(names, values, strict=True)) for values in itertools.product(*spans)]
+
+    def as_record(self) -> dict[str, Any]:
+        """Return the plan in the form that JSON keeps."""
+        return dataclasses.asdict(self)
 
     @classmethod
-    def restore(cls, record: Mapping[str, Any]) -> "Plan":
-        """The plan of such a record."""
-        axes = tuple(Axis(**{**axis, "values": tuple(axis["values"])}) for axis in record["axes"])
+    def from_record(cls, record: Mapping[str, Any]) -> "SweepPlan":
+        """Return the plan of a record."""
+        axes = tuple(SweepAxis(**{**axis, "values": tuple(axis["values"])}) for axis in record["axes"])
         return cls(**{**record, "axes": axes})
 
-    def difference(self, other: "Plan") -> str:
-        """The first thing in which another plan differs: what varies, what is shared, how it is searched."""
+    def describe_difference(self, other: "SweepPlan") -> str:
+        """Describe the first thing in which another plan differs: what varies, what is shared, how to search."""
         if self.axes != other.axes:
             names = [axis.name for axis in other.axes]
             alike = names == [axis.name for axis in self.axes]
-            return f"it varies {', '.join(names)}" + " over values of its own" * alike
-        ours, theirs = self.record(), other.record()
-        if ours["config"] != theirs["config"]:
-            ours, theirs = ours["config"], theirs["config"]
+            return f"it varies {', '.join(names)}" + " over other values" * alike
+        ours, theirs = (plan.config if self.config != other.config else plan.as_record() for plan in (self, other))
         name = next(name for name in {**ours, **theirs} if ours.get(name) != theirs.get(name))
         return f"its {name} is {theirs.get(name)!r}"

@@ -1,110 +1,103 @@
-"""What a worker does: take cells, compute them together, report them, until the whole sweep has ended."""
+"""The loop of a worker: take cells, compute them together, report them, until the whole sweep has ended."""
 
 import contextlib
+import dataclasses
 import math
 import time
 from collections.abc import Callable, Hashable, Sequence
 from pathlib import Path
-from typing import Any
 
-from ._space import Settings
-from ._study import Cell, Sweep
-from ._unfinished import Group, Unfinished
+from ._axes import CellSettings
+from ._sweep import ClaimedCell, Sweep
+from ._unfinished import UnfinishedGroup, UnfinishedGroups, trial_numbers
 
-Execute = Callable[[Sequence[Settings], Path | None], Sequence[Settings]]
+Execute = Callable[[Sequence[CellSettings], Path | None], Sequence[CellSettings]]
+GroupOf = Callable[[CellSettings], Hashable]
 POLL = 1.0
+"""Seconds between looks at a sweep whose other cells all run elsewhere."""
 
 
 def work(
     sweep: Sweep,
     execute: Execute,
     *,
-    group_of: Callable[[Settings], Hashable],
+    group_of: GroupOf,
     limit: int,
     explain: Callable[[Exception], str] = str,
     report: Callable[[], None] = lambda: None,
-    unfinished: Unfinished | None = None,
+    unfinished: Path | None = None,
     stop: Callable[[], bool] = lambda: False,
 ) -> None:
-    """Works on a sweep until every cell of it has ended, here or at another worker. Cells that are not finished when an
-    exception ends it, such as an interruption, are given back.
+    """Work on a sweep until each of its cells has ended, here or at another worker. An exception that ends the work,
+    such as an interruption, gives unfinished cells back.
 
     **Arguments:**
 
-    - `sweep`.
-    - `execute`: computes the cells with these settings together; a sequence of results, each with the plan's objective
-      and whether it `diverged`. Where it raises, halves of the cells are tried, down to the one that is at fault; but
-      `OSError`, of a disk that is full, ends the work. Its second argument is a folder for checkpoints, or None.
-    - `group_of`: cells with equal `group_of(settings)` can be computed together; `limit`: the most cells to take.
-    - `explain`: an error as one line. `report`: called when something may have changed.
-    - `unfinished`: where cells that are half trained are kept; `stop`: whether to end with `KeyboardInterrupt`.
+    - `sweep`: the sweep.
+    - `execute(cells, folder)`: compute cells with these settings together and return their results, each with the
+      plan's objective and whether it `diverged`. The folder, which may be None, is for checkpoints. If it raises, the
+      cells are tried in halves, down to the one at fault. An `OSError`, such as a full disk, ends the work.
+    - `group_of`: cells with equal `group_of(settings)` can be computed together.
+    - `limit`: the most cells to take at once.
+    - `explain`: turns an error into one line.
+    - `report`: called when something may have changed.
+    - `unfinished`: a folder for what is half trained.
+    - `stop`: returns whether to end with `KeyboardInterrupt`.
     """
-    unfinished = Unfinished() if unfinished is None else unfinished
+    kept = UnfinishedGroups(unfinished)
     while True:
         if stop():
             raise KeyboardInterrupt
         with contextlib.ExitStack() as stack:
-            groups = _take(sweep, group_of, limit, unfinished, stack)
-            cells = [cell for group, _ in groups for cell in group]
+            groups = _take(sweep, group_of, limit, kept, stack)
+            claimed = [cell for cells, _ in groups for cell in cells]
             report()
-            open_cells = list(cells)
+            open_cells = list(claimed)
             try:
-                with sweep.beating(cells):
-                    for group, place in groups:
-                        for cell, result in zip(group, _outcomes(execute, group, explain, place.folder), strict=True):
+                with sweep.beating(claimed):
+                    for cells, group in groups:
+                        for cell, result in zip(cells, _outcomes(execute, cells, explain, group.folder), strict=True):
                             _settle(sweep, cell, result)
                             open_cells.remove(cell)
-                        place.remove()
+                        group.remove()
                         report()
             finally:
                 for cell in open_cells:
                     sweep.release(cell)
-        if not cells:
-            if ended(sweep.records(), sweep.plan.size):
-                unfinished.clear()
+        if not claimed:
+            if sum(record["state"] in ("complete", "failed") for record in sweep.records()) == sweep.plan.size:
+                kept.clear()
                 return
-            time.sleep(POLL)  # the rest runs at other workers, who may die
+            time.sleep(POLL)  # the rest runs at other workers, which may die
 
 
 def _take(
-    sweep: Sweep,
-    group_of: Callable[[Settings], Hashable],
-    limit: int,
-    unfinished: Unfinished,
-    stack: contextlib.ExitStack,
-) -> list[tuple[Sequence[Cell], Group]]:
-    """Takes cells, in groups. Which they are is written down before they are taken, as a worker may be killed."""
-    left = stack.enter_context(unfinished.left())
-    groups: list[tuple[Sequence[Cell], Group]] = []
+    sweep: Sweep, group_of: GroupOf, limit: int, kept: UnfinishedGroups, stack: contextlib.ExitStack
+) -> list[tuple[list[ClaimedCell], UnfinishedGroup]]:
+    """Take cells, in groups. They are written down before they are taken, because a worker may be killed in between."""
+    left = stack.enter_context(kept.left())
+    groups: list[tuple[list[ClaimedCell], UnfinishedGroup]] = []
 
-    def announce(cells: Sequence[Cell]) -> None:
-        if left is not None and cells and [cell.index for cell in cells] == list(left.trials):
-            groups.append((cells, left.again(cells)))
+    def announce(cells: Sequence[ClaimedCell]) -> None:
+        if cells and [cell.index for cell in cells] == list(left.trials):
+            again = dataclasses.replace(left, trials=trial_numbers(cells))
+            again.write()
+            groups.append((list(cells), again))
             return
-        if left is not None:
-            left.remove()  # others have ended its cells, or are at some of them
-        groups.extend((group, stack.enter_context(unfinished.begin(group))) for group in _groups(cells, group_of))
+        left.remove()  # others have ended its cells, or work on some of them
+        together: dict[Hashable, list[ClaimedCell]] = {}
+        for cell in cells:
+            together.setdefault(group_of(cell.settings), []).append(cell)
+        groups.extend((group, stack.enter_context(kept.begin(group))) for group in together.values())
 
-    sweep.take(group_of, limit, None if left is None else left.trials, announce)
+    sweep.take(group_of, limit, left.trials, announce)
     return groups
 
 
-def ended(records: Sequence[Settings], size: int) -> bool:
-    """Whether all cells are complete or failed."""
-    return sum(record["state"] in ("complete", "failed") for record in records) == size
-
-
-def _groups(cells: Sequence[Cell], group_of: Callable[[Settings], Hashable]) -> list[list[Cell]]:
-    found: dict[Hashable, list[Cell]] = {}
-    for cell in cells:
-        found.setdefault(group_of(cell.settings), []).append(cell)
-    return list(found.values())
-
-
 def _outcomes(
-    execute: Execute, cells: Sequence[Cell], explain: Callable[[Exception], str], folder: Path | None
-) -> list[Settings]:
-    """The results of cells, or the errors of those that have none."""
+    execute: Execute, cells: Sequence[ClaimedCell], explain: Callable[[Exception], str], folder: Path | None
+) -> list[CellSettings]:
+    """Return the results of cells, or an error for each cell that cannot be computed."""
     try:
         return list(execute([cell.settings for cell in cells], folder))
     except OSError:
@@ -113,18 +106,15 @@ def _outcomes(
         if len(cells) == 1:
             return [{"error": explain(error)}]
         half = len(cells) // 2
-        parts = {"first": cells[:half], "second": cells[half:]}
-        return [
-            outcome
-            for name, part in parts.items()
-            for outcome in _outcomes(execute, part, explain, None if folder is None else folder / name)
-        ]
+        first, second = (None if folder is None else folder / name for name in ("first", "second"))
+        return [*_outcomes(execute, cells[:half], explain, first), *_outcomes(execute, cells[half:], explain, second)]
 
 
-def _settle(sweep: Sweep, cell: Cell, result: Settings) -> None:
+def _settle(sweep: Sweep, cell: ClaimedCell, result: CellSettings) -> None:
     if "error" in result:
-        sweep.fail(cell, result["error"])
+        sweep.fail(cell, str(result["error"]))
         return
-    value: Any = result.get(sweep.plan.objective)
-    good = not result["diverged"] and value is not None and math.isfinite(value)
-    sweep.finish(cell, value if good else math.inf, result)
+    value = result.get(sweep.plan.objective)
+    if result["diverged"] or not isinstance(value, int | float) or not math.isfinite(value):
+        value = math.inf
+    sweep.finish(cell, value, result)

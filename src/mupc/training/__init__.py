@@ -10,3 +10,4 @@ from ._fit import fit as fit
 from ._fit_many import Run as Run
 from ._fit_many import fit_many as fit_many
 from ._fit_many import free_memory as free_memory
+from ._memory import check_room as check_room

@@ -1,0 +1,257 @@
+"""`transfer`: tune both learning rates on a small network, then train a large one with them."""
+
+import dataclasses
+import functools
+import inspect
+import itertools
+import math
+import time
+from collections.abc import Callable, Iterable, Mapping, MutableMapping, Sequence
+from typing import Any
+
+import jax
+import jax.random as jr
+import numpy as np
+
+from ..data import Dataset
+from ..inference import Energy, GradientDescent, as_energy
+from ..io import checks
+from ..learning import Optimiser
+from ..network import Network
+from ..training import FitResult, Run, check_room, fit_many
+from ._rates import ACTIVITY_LRS, WEIGHT_LRS, RatePair
+from ._transfer_result import NetworkSize, Transfer, TransferCell, Tuning
+
+ShowStage = Callable[[str, float], None]
+FinishedCells = MutableMapping[tuple[NetworkSize, RatePair], TransferCell]
+Grid = tuple[tuple[float, ...], tuple[float, ...]]
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class TransferSettings:
+    """How `transfer` trains at both sizes, and whether it verifies: see there."""
+
+    epochs: float | int = 3
+    batch_size: int = 64
+    optimiser: Optimiser = "adam"
+    schedule: str = "constant"
+    precision: str | None = None
+    energy: Energy | None = None
+    inference_steps: int | None = None
+    validation: float = 0.1
+    seeds: int = 3
+    seed: int = 0
+    verify: bool = False
+
+    def __post_init__(self) -> None:
+        checks.seed(checks.integer("seed", self.seed, 0) + checks.integer("seeds", self.seeds, 1) - 1)
+
+    @property
+    def all_seeds(self) -> range:
+        return range(self.seed, self.seed + self.seeds)
+
+    @property
+    def for_fit(self) -> dict[str, Any]:
+        """The settings that `fit_many` takes."""
+        return {name: getattr(self, name) for name in ("epochs", "batch_size", "optimiser", "schedule", "precision")}
+
+
+@dataclasses.dataclass(frozen=True)
+class TransferStudy:
+    """Trains networks of any size with any rates. What is in `done` is not trained again."""
+
+    dataset: Dataset
+    grid: Grid
+    settings: TransferSettings
+    network_options: Mapping[str, Any]
+    show: ShowStage
+    done: FinishedCells
+
+    def network(self, size: NetworkSize, seed: int) -> Network:
+        """Return an untrained network."""
+        sizes = (self.dataset.in_size, self.dataset.out_size, *size)
+        return Network(*sizes, key=jr.key(seed), **self.network_options)
+
+    def steps(self, size: NetworkSize) -> int:
+        """Return the steps of inference, by default as many as hidden layers, as in the paper."""
+        return size.hidden_layers if self.settings.inference_steps is None else self.settings.inference_steps
+
+    def flops(self, size: NetworkSize) -> float:
+        """Return the operations of one run: a forward pass, weight gradients, and two products for each step of
+        inference, half of which act on layers that the signal has reached."""
+        weights = sum(leaf.size for leaf in jax.tree.leaves(self.network(size, 0)))
+        return len(self.dataset.train) * self.settings.epochs * weights * (4.0 + 2.0 * self.steps(size))
+
+    def tune(self, size: NetworkSize) -> Tuning:
+        """Train with all rates of the grid."""
+        pairs = [(weight_lr, activity_lr) for weight_lr, activity_lr in itertools.product(*self.grid)]
+        return Tuning(size, self.cells(size, pairs, f"tuning {size}"), self.flops(size))
+
+    def verify(self, size: NetworkSize, rates: RatePair) -> Tuning:
+        """Train with the given rates and, if the settings say so, with those around the best ones found so far, until
+        the best is surrounded."""
+        cells: dict[RatePair, TransferCell] = {}
+        wanted, stage = self._around(rates) if self.settings.verify else [rates], f"training {size}"
+        while wanted:
+            cells |= {cell.rates: cell for cell in self.cells(size, wanted, stage)}
+            best = min(cells.values(), key=lambda cell: cell.train_loss)
+            if not (self.settings.verify and math.isfinite(best.train_loss)):
+                break
+            wanted = [pair for pair in self._around(best.rates) if pair not in cells]
+            stage = f"looking further around η = {best.weight_lr:g}, {best.activity_lr:g}"
+        return Tuning(size, list(cells.values()), self.flops(size))
+
+    def cells(self, size: NetworkSize, rates: Sequence[RatePair], stage: str) -> list[TransferCell]:
+        """Return a cell for each pair of rates. Those that are missing are trained, side by side."""
+        if missing := [pair for pair in rates if (size, pair) not in self.done]:
+            begin = time.perf_counter()
+            found = self.train(size, missing, functools.partial(self.show, stage))
+            seconds = (time.perf_counter() - begin) / len(found)
+            for cell in found:
+                self.done[size, cell.rates] = dataclasses.replace(cell, seconds=seconds)
+        return [self.done[size, pair] for pair in rates]
+
+    def train(
+        self, size: NetworkSize, rates: Sequence[RatePair], report: Callable[[float], None]
+    ) -> list[TransferCell]:
+        """Train with each pair of rates."""
+        seeds, steps, energy = self.settings.all_seeds, self.steps(size), as_energy(self.settings.energy)
+        networks = [self.network(size, seed) for seed in seeds]
+        runs = [
+            Run(network, GradientDescent(activity_lr, steps), weight_lr, seed, energy)
+            for weight_lr, activity_lr in rates
+            for network, seed in zip(networks, seeds, strict=True)
+        ]
+        shares = [0.0] * len(runs)
+
+        def follow(index: int, record: Mapping[str, Any]) -> None:
+            shares[index] = 1.0 if record["diverged"] else record["step"] / record["total_steps"]
+            report(sum(shares) / len(runs))
+
+        results = fit_many(runs, self.dataset, callbacks=[follow], **self.settings.for_fit)
+        return [_mean_cell(pair, results[len(seeds) * i : len(seeds) * (i + 1)]) for i, pair in enumerate(rates)]
+
+    def _around(self, rates: RatePair) -> list[RatePair]:
+        """Return the pair and its neighbours in the grid."""
+        places = [axis.index(rate) for rate, axis in zip(rates, self.grid, strict=True)]
+        weight_lrs, activity_lrs = (axis[max(0, at - 1) : at + 2] for at, axis in zip(places, self.grid, strict=True))
+        return [(weight_lr, activity_lr) for weight_lr in weight_lrs for activity_lr in activity_lrs]
+
+
+def _mean_cell(rates: RatePair, results: list[FitResult]) -> TransferCell:
+    diverged = sum(result.diverged for result in results)
+
+    def mean(name: str) -> float:
+        return math.inf if diverged else float(np.mean([result.history[-1][name] for result in results]))
+
+    classifies = "test_accuracy" in results[0].history[-1]
+    return TransferCell(
+        *rates,
+        train_loss=mean("train_loss"),
+        validation_loss=mean("validation_loss"),
+        test_loss=mean("test_loss"),
+        test_accuracy=(0.0 if diverged else mean("test_accuracy")) if classifies else None,
+        diverged=diverged,
+    )
+
+
+def transfer(
+    dataset: Dataset,
+    *,
+    small: Sequence[int],
+    large: Sequence[int],
+    weight_lrs: Iterable[float] = WEIGHT_LRS,
+    activity_lrs: Iterable[float] = ACTIVITY_LRS,
+    progress: ShowStage | None = None,
+    done: FinishedCells | None = None,
+    **settings: Any,
+) -> Transfer:
+    """Tune both learning rates on a small network, then train a large one with them.
+
+    With μPC the best rates barely move with width and depth, so a grid is affordable: all its runs are small and go
+    side by side, as one program (`mupc.fit_many`). Inference is by gradient descent.
+
+    **Arguments:**
+
+    - `dataset`: as for `mupc.fit`. If it does not have a validation split, it gets one, the fraction `validation`
+      (default 0.1).
+    - `small`, `large`: their (width, hidden_layers).
+    - `weight_lrs`, `activity_lrs`: the grid. Activity rates act on one sample, so both hold at any batch size.
+    - `epochs` (default 3), `batch_size`, `optimiser`, `schedule`, `precision`, `energy`: as for `mupc.fit`, at both
+      sizes.
+    - `seeds` (default 3), `seed` (default 0): how many seeds to average over, and the first of them.
+    - `inference_steps`: by default as many as hidden layers.
+    - `verify` (default False): also train the large network with neighbouring rates of the grid, and with the
+      neighbours of the best of those, until the best is surrounded. This measures what transfer cost.
+    - `progress`: called with the name of a stage and the share of it that is finished.
+    - `done`: a dictionary that receives every finished cell. After an interruption, or to add `verify`, pass it again
+      with the same arguments: its cells are not trained again.
+    - anything else, such as `activation` or `parameterisation`, goes to `mupc.Network`.
+
+    **Returns:** a `Transfer` with the attributes `chosen`, `used`, `own`, `regret`, `saved`, `small` and `large`.
+
+    **Example:**
+
+    ```python
+    import mupc
+
+    digits = mupc.data.load("digits")
+    found = mupc.transfer(digits, small=(8, 2), large=(16, 4), weight_lrs=(0.1, 0.02), activity_lrs=(0.4,), epochs=1)
+    found.chosen.weight_lr, found.used.test_accuracy, found.saved
+    ```
+    """
+    training, network_options = _split(settings)
+    sizes = _size("small", small), _size("large", large)
+    grid = _rates("weight_lrs", weight_lrs), _rates("activity_lrs", activity_lrs)
+    chosen = TransferSettings(**training)
+    show = (lambda stage, share: None) if progress is None else progress
+    held_out = _held_out(dataset, chosen.validation)
+    study = TransferStudy(held_out, grid, chosen, network_options, show, {} if done is None else done)
+    for size in sizes:  # a mistake in the large one must show before the small one is tuned
+        check_room(functools.partial(study.network, size, 0), chosen.seeds)
+    tuned = study.tune(sizes[0])
+    best = tuned.best("validation_loss")
+    if not math.isfinite(best.validation_loss):
+        wrong = f"and {{activity_lrs}} are too large: every run of the small network ({tuned.size}) diverged."
+        raise checks.ArgumentError("weight_lrs", wrong, "Try smaller ones.")
+    trained = study.verify(sizes[1], best.rates)
+    own = trained.best("train_loss") if chosen.verify else None
+    return Transfer(tuned, trained, best, study.done[sizes[1], best.rates], own)
+
+
+def _split(settings: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the settings of training and the options of `Network`. Refuse other names."""
+    own, network, others = (
+        [each.name for each in inspect.signature(of).parameters.values() if each.kind is each.KEYWORD_ONLY]
+        for of in (TransferSettings, Network.__init__, transfer)
+    )
+    network.remove("key")
+    for name in settings.keys() - {*own, *network}:
+        error = checks.unknown("argument", name, [*others, *own, *network])
+        raise checks.ArgumentTypeError(error.name, error.wrong, error.cure)
+    chosen = {name: value for name, value in settings.items() if name in own}
+    return chosen, {name: value for name, value in settings.items() if name not in own}
+
+
+def _rates(name: str, values: Iterable[float]) -> tuple[float, ...]:
+    """Return rates in falling order, each once."""
+    found = list(values)
+    if not found:
+        raise checks.ArgumentError(name, "is empty.", "Give at least one learning rate.")
+    for value in found:
+        checks.number(name, value, above=0)
+    return tuple(sorted({float(value) for value in found}, reverse=True))
+
+
+def _size(name: str, given: object) -> NetworkSize:
+    size = np.asarray(given)
+    if size.shape != (2,) or size.dtype.kind not in "iu" or size.min() < 1:
+        wrong = f"must be two whole numbers of at least 1, width and depth, got {checks.literal(given)}."
+        raise checks.ArgumentError(name, wrong)
+    return NetworkSize(*size.tolist())
+
+
+def _held_out(dataset: object, validation: float) -> Dataset:
+    if not isinstance(dataset, Dataset):
+        raise checks.wrong_type("dataset", 'a mupc.data.Dataset such as mupc.data.load("digits")', dataset)
+    return dataset if dataset.validation is not None else dataset.with_validation(validation, seed=0)

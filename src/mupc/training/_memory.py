@@ -1,0 +1,27 @@
+"""Check that a network fits into memory before its weights are made."""
+
+from collections.abc import Callable
+
+import equinox as eqx
+import jax
+
+from ..io import checks
+from ..network import Network
+from ._fit_many import free_memory
+
+COPIES = 4
+"""The least that training keeps of every weight: the weight, its gradient and Adam's two moments."""
+
+
+def check_room(make: Callable[[], Network], seeds: int = 1) -> None:
+    """Raise if memory cannot hold the network that `make` would return, one for each seed. Only shapes are computed:
+    making a network that is too large might end the process."""
+    shapes = jax.tree.leaves(eqx.filter_eval_shape(make))
+    weights = sum(leaf.size * leaf.dtype.itemsize for leaf in shapes)
+    need, free = (seeds - 1 + COPIES) * weights, free_memory()  # all are made, one or more are trained at a time
+    if need > free:
+        room = f"{need / 2**30:.1f} GiB or more, and there is room for {free / 2**30:.1f} GiB."
+        if seeds > 1:
+            wanted = "Use fewer {seeds}, or smaller networks."
+            raise checks.ArgumentError(f"{seeds} networks of this size", f"need {room}", wanted)
+        raise checks.ArgumentError("a network of this size", f"needs {room}", "Use a smaller one.")
