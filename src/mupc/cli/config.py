@@ -61,21 +61,6 @@ class TrainFlags(LearningFlags, InferenceFlags, NetworkFlags, DataFlags):
 TrainConfig = TrainFlags
 
 
-def parse_with(
-    flags_type: Any, argv: list[str], prog: str, description: str, base: Any = None, **others: Any
-) -> tuple[TrainConfig, Any]:
-    from .parse import parse
-
-    base = TrainFlags() if base is None else base
-    flags = parse(flags_type, argv, prog=prog, description=description, default=flags_type(**base.groups(), **others))
-    if flags.output.config is not None:
-        base = load(flags.output.config)
-        flags = parse(
-            flags_type, argv, prog=prog, description=description, default=flags_type(**base.groups(), **others)
-        )
-    return TrainFlags.gather(flags), flags
-
-
 def as_dict(config: TrainFlags) -> dict[str, Any]:
     """Return the flags by name, in the order of the help."""
     values = dataclasses.asdict(config)

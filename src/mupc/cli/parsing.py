@@ -40,7 +40,11 @@ def flag(name: str) -> str:
     """Return the flag for an argument or a solver of the library, such as `--hidden-layers` for `hidden_layers`."""
     if name in SPELLINGS:
         return SPELLINGS[name]
-    return checks.library_spelling(name) if name[:1].isupper() else f"--{name.replace('_', '-')}"
+    return checks.library_spelling(name) if name[:1].isupper() else _dashed(name)
+
+
+def _dashed(name: str) -> str:
+    return f"--{name.replace('_', '-')}"
 
 
 def parse(flags: type[Flags], argv: list[str], program: str, description: str, default: Flags | None = None) -> Flags:
@@ -94,4 +98,4 @@ def _flag_names(flags: type[Any]) -> Iterator[str]:
         if dataclasses.is_dataclass(kind) and isinstance(kind, type):
             yield from _flag_names(kind)
         else:
-            yield flag(name) if name not in SPELLINGS else f"--{name}"
+            yield _dashed(name)

@@ -134,8 +134,6 @@ def _guarded(name: str, argv: list[str]) -> int:
     with Interruption(program, at_once=True) as interruption:
         try:
             module = importlib.import_module(f".{name}", __package__)
-            if not hasattr(module, "COMMAND") and not hasattr(module, "COMMANDS"):
-                return int(module.run(argv))
             command, path, rest = _choose(module, program, argv)
             spelling = command.spelling
             flags = _parse(command, path, rest)
