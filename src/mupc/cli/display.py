@@ -83,10 +83,10 @@ class ProgressDisplay:
                 total=total,
                 completed=done,
                 parts=tuple(parts),
-                deadline=None if left is None else time.monotonic() + left,
+                deadline=time.monotonic() + left if left else None,
             )
             return
-        words = [f"{self._unit} {done}/{total}", *parts, *([] if not left else [f"{clock(left)} left"])]
+        words = [f"{self._unit} {done}/{total}", *parts, *([f"{clock(left)} left"] if left else [])]
         line = "  ".join(words) if plain is None else plain
         if line:
             say(self.console, line)
