@@ -41,9 +41,9 @@ def cut_off() -> None:
     for module, name in (
         ("mupc.cli.train_job", "fit"),
         ("mupc.cli.sweep_job", "_work"),
-        ("mupc.cli.check_job", "_folder"),
+        ("mupc.cli.check_job", "make_folder"),
         ("mupc.diagnostics", "coordinate_sizes"),
-        ("mupc.cli.hessian_job", "_measure"),
+        ("mupc.cli.hessian_job", "find_ends"),
         ("mupc.training._fit_many", "_train_chunk"),
         ("mupc.bench", "measure_case"),
         ("mupc.experiments._runner", "_compute"),

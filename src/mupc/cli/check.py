@@ -1,7 +1,6 @@
 """`mupc check`: its flags. `check_job.py` does the work."""
 
 import dataclasses
-import re
 from typing import Annotated
 
 import tyro
@@ -72,15 +71,15 @@ class CheckFlags:
 
 def run(flags: CheckFlags, session: Session) -> Outcome:
     """Check as the flags say."""
-    from .check_job import check
+    from .check_job import compare_networks, report_network
 
+    check = compare_networks if flags.compare.checkpoint is None else report_network
     try:
         summary = check(flags, session.console)
     except checks.ArgumentError:
         raise
     except ValueError as error:
-        named = re.sub(r"(?<![\w-])seeds=(?=\d)", "--seeds ", in_flags(str(error)))
-        raise ValueError(named) from error
+        raise ValueError(in_flags(str(error))) from error
     return Outcome(summary, code=FAILURE if flags.output.strict and not summary["passed"] else 0)
 
 

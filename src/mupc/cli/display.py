@@ -1,7 +1,7 @@
 """What commands show while they work: a bar on a terminal, plain lines elsewhere, nothing on a quiet console."""
 
 import time
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from types import TracebackType
 
 from rich.console import Console, RenderableType
@@ -31,6 +31,14 @@ def clock(seconds: float) -> str:
 def say(console: Console, line: str) -> None:
     """Show a line as it is; only the terminal wraps it."""
     console.print(line, soft_wrap=True, highlight=False, markup=False)
+
+
+def plain_table(*columns: str, left: Collection[str] = ()) -> Table:
+    """Return a table without lines. Columns are right-aligned, except those in `left`."""
+    table = Table(box=None, header_style="bold", pad_edge=False, padding=(0, 1))
+    for name in columns:
+        table.add_column(name, justify="left" if name in left else "right", no_wrap=True)
+    return table
 
 
 class ProgressDisplay:

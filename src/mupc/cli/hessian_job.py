@@ -1,45 +1,78 @@
-"""An analysis of activity Hessians, from flags to a run folder."""
+"""Analyse activity Hessians, from flags to a run folder."""
 
 import collections
 import dataclasses
+import functools
+import itertools
 import time
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
+import equinox as eqx
 import jax
+import jax.random as jr
 import numpy as np
 from rich.console import Console
-from rich.progress import Progress
-from rich.table import Table
 
 from .. import plots, theory
 from ..inference import Energy
 from ..io import checks, device, versions
 from ..network import Network, forward
-from .display import say
-from .hessian import HessianFlags, HessianNetworkFlags
-from .hessian_cases import Case, find
+from .building import load_data
+from .config import TrainFlags
+from .display import ProgressDisplay, plain_table, say
+from .hessian import EnergyFlags, HessianFlags, HessianNetworkFlags
 from .run_folder import RunFolder
+from .trained_model import open_checkpoint, refuse_other_flags
 
 Row = dict[str, Any]
-Summary = dict[str, Any]
+Sample = tuple[np.ndarray, np.ndarray]
 
 QUICK, DRAWN = 2048, 4096
-"""Unknowns up to which `auto` is dense, and every eigenvalue is drawn unasked."""
-
+"""Unknowns up to which `auto` is dense, and up to which every eigenvalue is drawn by default."""
 MOST_SEEDS = 10_000
+SIZES = ("width", "hidden_layers", "in_size", "out_size")
+NUMBERS = ("largest", "smallest", "condition_number")
 
 
-def analyse(flags: HessianFlags, console: Console) -> Summary:
-    """Analyses the networks that the flags ask for, writes a run folder and returns its summary.
+class HessianCase(NamedTuple):
+    """A network to analyse.
 
-    **Arguments:** the flags of `mupc hessian`, and the console to show it on.
+    - `form`: the network without its arrays, which may be shapes.
+    - `make`, `sample`: functions that return the network and the sample of a seed.
+    - `ends`, `density`: how to find the ends of the spectrum (`dense` or `iterative`) and its density (`exact`,
+      `lanczos` or None).
     """
-    if checks.integer("--seeds", flags.network.seeds, 1) > MOST_SEEDS:
-        raise ValueError(f"--seeds {flags.network.seeds} is more than {MOST_SEEDS:,}: medians need no more, use fewer.")
-    checks.seed(flags.network.seed + flags.network.seeds - 1)
-    cases, energy = find(flags.network, flags.energy)
-    plan = [(case, _method(case.form, flags)) for case in cases]
+
+    form: Network
+    make: Callable[[int], Network]
+    sample: Callable[[int], Sample]
+    ends: str = "dense"
+    density: str | None = None
+
+
+class HessianEnds(NamedTuple):
+    """The result for the network of one seed."""
+
+    seed: int
+    ends: theory.Condition
+    spectrum: theory.Spectrum | None
+    seconds: float
+
+    def row(self) -> Row:
+        """Return the numbers for the run folder."""
+        numbers = self.ends.largest, self.ends.smallest, self.ends.kappa
+        named = dict(zip(NUMBERS, numbers, strict=True))
+        return {"seed": self.seed, **named, "definite": self.ends.definite, "seconds": self.seconds}
+
+
+def analyse(flags: HessianFlags, console: Console) -> Row:
+    """Analyse the networks that the flags ask for, write a run folder and return its summary."""
+    seeds = checks.integer("seeds", flags.network.seeds, 1)
+    if seeds > MOST_SEEDS:
+        raise checks.ArgumentError("seeds", f"must be at most {MOST_SEEDS:,}, got {seeds}.")
+    checks.seed(flags.network.seed + seeds - 1)
+    cases, energy = _cases(flags)
     folder = RunFolder(flags.output.out, "hessian")
     about = {
         "config": _resolved(flags, cases, energy),
@@ -49,19 +82,20 @@ def analyse(flags: HessianFlags, console: Console) -> Summary:
         "seed": flags.network.seed,
     }
     folder.write("config.json", about)
-    console.quiet = flags.output.quiet or flags.output.json
     say(console, _title(cases, flags.network, energy))
     rows: list[Row] = []
     spectra: list[Row] = []
     begin = time.perf_counter()
-    with folder.recording(), Progress(console=console, disable=not console.is_terminal, transient=True) as bar:
-        task = bar.add_task("networks", total=len(cases) * flags.network.seeds)
-        for row, spectrum in _analyse(plan, flags, energy, lambda: bar.advance(task)):
-            rows.append(row)
-            spectra += [] if spectrum is None else [spectrum]
-            folder.append(row)
-            if len(cases) > 1 and not console.is_terminal:
-                console.print(_line(row), highlight=False, soft_wrap=True)
+    with folder.recording(), ProgressDisplay(console, "network") as progress:
+        for case in cases:
+            found: list[HessianEnds] = []
+            for seed in range(flags.network.seed, flags.network.seed + seeds):
+                found.append(find_ends(case, seed, energy, flags.energy.free_input))
+                progress.update(len(rows) * seeds + len(found), len(cases) * seeds, plain="")
+            rows.append(_row(case, found))
+            spectra += _spectrum(case, found)
+            folder.append(rows[-1])
+            progress.update(len(rows) * seeds, len(cases) * seeds, plain=_line(rows[-1]) if len(cases) > 1 else "")
     interrupted = len(rows) < len(cases)
     message = f"interrupted; {len(rows)} of {len(cases)} networks are in {folder.path / 'summary.json'}."
     summary = {
@@ -73,37 +107,79 @@ def analyse(flags: HessianFlags, console: Console) -> Summary:
         "out": str(folder.path),
     }
     folder.write("summary.json", summary)
-    _draw(rows, spectra, folder)
-    _conclude(summary, console)
+    if spectra:
+        folder.write("spectra.json", spectra)
+        plots.draw_eigenvalue_densities(spectra, folder.path / "figures" / "spectrum.png")
+    if sum(np.isfinite(row["condition_number"]) for row in rows) > 1:
+        plots.draw_condition_numbers(rows, folder.path / "figures" / "condition-numbers.png")
+    _conclude(rows, console)
+    say(console, f"run folder {folder.path}")
     return summary
 
 
-def _analyse(
-    plan: "list[tuple[Case, Method]]", flags: HessianFlags, energy: Energy, advance: Callable[[], None]
-) -> Iterator[tuple[Row, Row | None]]:
-    """The row of each network and, of its first seed, the spectrum."""
-    for case, method in plan:
-        measured = []
-        for seed in range(flags.network.seed, flags.network.seed + flags.network.seeds):
-            measured.append(_measure(case, seed, energy, flags.energy.free_input, method))
-            advance()
-        yield _row(case, method, measured), _spectrum(case, measured)
+def _cases(flags: HessianFlags) -> tuple[list[HessianCase], Energy]:
+    """Return the networks, and their energy: flags override that of the run that trained them."""
+    trained = TrainFlags()
+    if flags.network.checkpoint is None:
+        cases = list(_grid(flags.network))
+    else:
+        refuse_other_flags(flags.network, keep=("seed",))
+        network, found = open_checkpoint(flags.network.checkpoint)
+        sample = functools.partial(_random_sample, network) if found is None else lambda seed: _first_sample(found)
+        cases, trained = [HessianCase(network, lambda seed: network, sample)], found or trained
+    return [_with_method(case, flags) for case in cases], _energy(flags.energy, trained)
 
 
-def _unknowns(form: Network, free_input: bool) -> int:
-    return form.width * form.hidden_layers + free_input * form.in_size
+def _energy(flags: EnergyFlags, trained: TrainFlags) -> Energy:
+    given = {name: getattr(flags, name) for name in ("loss", "output_precision", "activity_decay")}
+    return Energy(**{name: getattr(trained, name) if value is None else value for name, value in given.items()})
 
 
-class Method(NamedTuple):
-    """How to find the ends of a spectrum, `dense` or `iterative`, and its density: `exact`, `lanczos` or not at all."""
+def _grid(flags: HessianNetworkFlags) -> Iterator[HessianCase]:
+    """Yield networks at initialisation, every width with every depth. None has arrays yet."""
+    widths = (64,) if flags.width is None else flags.width
+    depths = (16,) if flags.hidden_layers is None else flags.hidden_layers
+    if not (widths and depths):
+        raise ValueError("--width and --hidden-layers take one or more numbers, such as --hidden-layers 8 16 32.")
+    for width in widths:  # before the sizes that follow from it
+        checks.integer("width", width, 1)
+    for width, depth in itertools.product(dict.fromkeys(widths), dict.fromkeys(depths)):
+        make = functools.partial(_initial, flags, width, depth)
+        form = eqx.filter_eval_shape(make, flags.seed)
+        yield HessianCase(form, make, functools.partial(_random_sample, form))
 
-    ends: str
-    density: str | None
+
+def _initial(flags: HessianNetworkFlags, width: int, depth: int, seed: int) -> Network:
+    with jax.enable_x64(False):  # the weights that `mupc train` starts from, in any mode
+        return Network(
+            width if flags.in_size is None else flags.in_size,
+            width if flags.out_size is None else flags.out_size,
+            width=width,
+            hidden_layers=depth,
+            activation=flags.activation,
+            parameterisation=flags.parameterisation,
+            skip=flags.skip,
+            init=flags.init,
+            key=jr.key(checks.seed(seed)),
+        )
 
 
-def _method(form: Network, flags: HessianFlags) -> Method:
-    """What the flags mean for a network of this size."""
-    size, wanted = _unknowns(form, flags.energy.free_input), flags.method.method
+def _random_sample(form: Network, seed: int) -> Sample:
+    """Draw a standard normal input and a random class."""
+    rng = np.random.default_rng(seed % 2**64)  # numpy's seeds are not negative
+    return rng.standard_normal(form.in_size), np.eye(form.out_size)[rng.integers(form.out_size)]
+
+
+def _first_sample(trained: TrainFlags) -> Sample:
+    """Return the first training sample of a run."""
+    dataset = load_data(trained)
+    return dataset.normalisation(dataset.train.raw[:1])[0], dataset.encode(dataset.train.targets[:1])[0]
+
+
+def _with_method(case: HessianCase, flags: HessianFlags) -> HessianCase:
+    """Choose the method for a network of this size."""
+    form, wanted = case.form, flags.method.method
+    size = form.width * form.hidden_layers + flags.energy.free_input * form.in_size
     if wanted == "dense" and size > theory.DENSE_LIMIT:
         raise ValueError(
             f"--method dense is for up to {theory.DENSE_LIMIT:,} unknowns, and {form.hidden_layers} hidden layers of "
@@ -111,21 +187,12 @@ def _method(form: Network, flags: HessianFlags) -> Method:
         )
     every = size <= DRAWN or wanted == "dense"
     density = ("exact" if every else "lanczos") if flags.method.spectrum else None
-    if wanted == "auto":
-        return Method("dense" if size <= QUICK or density == "exact" else "iterative", density)
-    return Method(wanted, density)
+    quick = "dense" if size <= QUICK or density == "exact" else "iterative"
+    return case._replace(ends=quick if wanted == "auto" else wanted, density=density)
 
 
-class Measured(NamedTuple):
-    """What was found for one network."""
-
-    seed: int
-    ends: theory.Condition
-    spectrum: theory.Spectrum | None
-    seconds: float
-
-
-def _measure(case: Case, seed: int, energy: Energy, free_input: bool, method: Method) -> Measured:
+def find_ends(case: HessianCase, seed: int, energy: Energy, free_input: bool) -> HessianEnds:
+    """Analyse the network of one seed."""
     begin = time.perf_counter()
     network = case.make(seed)
     point: Any = (None, None, None)
@@ -135,64 +202,43 @@ def _measure(case: Case, seed: int, energy: Energy, free_input: bool, method: Me
             point = (x, y, forward(network, x[None])[0])
         options: Any = {"energy": energy, "free_input": free_input}
         spectrum = None
-        if method.density is not None:
-            spectrum = theory.spectrum(network, *point, method=method.density, **options)
-        if spectrum is not None and spectrum.exact and method.ends == "dense":
+        if case.density is not None:
+            spectrum = theory.spectrum(network, *point, method=case.density, **options)
+        if spectrum is not None and spectrum.exact and case.ends == "dense":
             ends = theory.Condition(spectrum.largest, spectrum.smallest, spectrum.size)
         else:
-            ends = theory.condition_number(network, *point, method=method.ends, **options)
-    return Measured(seed, ends, spectrum, time.perf_counter() - begin)
+            ends = theory.condition_number(network, *point, method=case.ends, **options)
+    return HessianEnds(seed, ends, spectrum, time.perf_counter() - begin)
 
 
-NUMBERS = ("largest", "smallest", "condition_number")
-
-
-def _row(case: Case, method: Method, measured: list[Measured]) -> Row:
-    """One line of the table: medians over the seeds. A condition number that is not defined counts as infinite."""
-    ends = [(found.ends.largest, found.ends.smallest, found.ends.kappa) for found in measured]
-    each = [dict(zip(NUMBERS, numbers, strict=True)) for numbers in ends]
-    medians = {name: _median([one[name] for one in each]) for name in NUMBERS}
-    kinds = [found.ends.definite for found in measured]
+def _row(case: HessianCase, found: list[HessianEnds]) -> Row:
+    """Return one line of the table: medians over the seeds. An undefined condition number counts as infinite."""
+    seeds = [one.row() for one in found]
+    finite = {name: np.nan_to_num([one[name] for one in seeds], nan=np.inf, posinf=np.inf) for name in NUMBERS}
     return {
         **_sizes(case.form),
-        "unknowns": measured[0].ends.size,
-        **medians,
-        "definite": dict(collections.Counter(kinds)),
-        "method": method.ends,
-        "spectrum": method.density,
-        "seconds": sum(found.seconds for found in measured),
-        "seeds": [
-            {"seed": found.seed, **one, "definite": kind, "seconds": found.seconds}
-            for found, one, kind in zip(measured, each, kinds, strict=True)
-        ],
+        "unknowns": found[0].ends.size,
+        **{name: float(np.median(values)) for name, values in finite.items()},
+        "definite": dict(collections.Counter(one["definite"] for one in seeds)),
+        "method": case.ends,
+        "spectrum": case.density,
+        "seconds": sum(one.seconds for one in found),
+        "seeds": seeds,
     }
 
 
-def _median(values: list[float]) -> float:
-    return float(np.median(np.nan_to_num(values, nan=np.inf, posinf=np.inf)))
+def _spectrum(case: HessianCase, found: list[HessianEnds]) -> list[Row]:
+    """Return the eigenvalues to draw, those of the first seed. The label names it if there are others."""
+    one = found[0]
+    if one.spectrum is None:
+        return []
+    label = _name(_sizes(case.form)) + (f", seed {one.seed}" if len(found) > 1 else "")
+    density = {name: getattr(one.spectrum, name) for name in ("values", "weights", "exact")}
+    return [{"label": label, "seed": one.seed, "smallest": one.ends.smallest, "largest": one.ends.largest, **density}]
 
 
-def _sizes(form: Network) -> dict[str, int]:
-    return {name: getattr(form, name) for name in ("width", "hidden_layers", "in_size", "out_size")}
-
-
-def _name(sizes: Row) -> str:
-    return f"{sizes['hidden_layers']} hidden layers of {sizes['width']}"
-
-
-def _spectrum(case: Case, measured: list[Measured]) -> Row | None:
-    """What is drawn: the eigenvalues of the first seed, which the label names if there are others."""
-    found = measured[0]
-    if found.spectrum is None:
-        return None
-    ends = {name: getattr(found.ends, name) for name in ("smallest", "largest")}
-    density = {name: getattr(found.spectrum, name) for name in ("values", "weights", "exact")}
-    which = f", seed {found.seed}" if len(measured) > 1 else ""
-    return {"label": _name(_sizes(case.form)) + which, "seed": found.seed, **ends, **density}
-
-
-def _resolved(flags: HessianFlags, cases: list[Case], energy: Energy) -> Row:
-    """The flags with what they stand for in place of what was left to default."""
+def _resolved(flags: HessianFlags, cases: list[HessianCase], energy: Energy) -> Row:
+    """Return all settings as used."""
     first = cases[0].form
     return {
         **dataclasses.asdict(flags.network),
@@ -208,13 +254,12 @@ def _resolved(flags: HessianFlags, cases: list[Case], energy: Energy) -> Row:
     }
 
 
-def _draw(rows: list[Row], spectra: list[Row], folder: RunFolder) -> None:
-    figures = folder.path / "figures"
-    if spectra:
-        folder.write("spectra.json", spectra)
-        plots.draw_eigenvalue_densities(spectra, figures / "spectrum.png")
-    if sum(np.isfinite(row["condition_number"]) for row in rows) > 1:
-        plots.draw_condition_numbers(rows, figures / "condition-numbers.png")
+def _sizes(form: Network) -> dict[str, int]:
+    return {name: getattr(form, name) for name in SIZES}
+
+
+def _name(sizes: Row) -> str:
+    return f"{sizes['hidden_layers']} hidden layers of {sizes['width']}"
 
 
 def _number(value: float) -> str:
@@ -229,34 +274,24 @@ def _line(row: Row) -> str:
     return f"{_name(row)}: κ {_number(row['condition_number'])}, {_definite(row)}, {row['seconds']:.1f} s"
 
 
-def _title(cases: list[Case], flags: HessianNetworkFlags, energy: Energy) -> str:
-    """What is to come."""
+def _title(cases: list[HessianCase], flags: HessianNetworkFlags, energy: Energy) -> str:
     form = cases[0].form
     parts = [f"activity Hessian of {flags.checkpoint or 'initial networks'}", form.activation.name]
     parts += [form.parameterisation, f"skip {form.skip}"]
-    if not theory.is_quadratic(form, energy):
-        parts.append("at the forward pass of a sample")
-    if flags.seeds > 1:
-        parts.append(f"medians of {flags.seeds} seeds")
+    parts += [] if theory.is_quadratic(form, energy) else ["at the forward pass of a sample"]
+    parts += [f"medians of {flags.seeds} seeds"] if flags.seeds > 1 else []
     return ", ".join(parts)
 
 
-def _conclude(summary: Summary, console: Console) -> None:
-    table = Table(box=None, header_style="bold", pad_edge=False, padding=(0, 1))
-    for name in ("width", "hidden\nlayers", "λ max", "λ min", "κ"):
-        table.add_column(name, justify="right", no_wrap=True)
-    table.add_column("definite", no_wrap=True)
-    table.add_column("seconds", justify="right", no_wrap=True)
-    for row in summary["networks"]:
+def _conclude(rows: list[Row], console: Console) -> None:
+    """Show the table, and explain it."""
+    table = plain_table("width", "hidden\nlayers", "λ max", "λ min", "κ", "definite", "seconds", left=["definite"])
+    for row in rows:
         numbers = (_number(row[name]) for name in NUMBERS)
         table.add_row(str(row["width"]), str(row["hidden_layers"]), *numbers, _definite(row), f"{row['seconds']:.1f}")
     console.print(table)
-    seeds = max((len(row["seeds"]) for row in summary["networks"]), default=1)
+    seeds = max((len(row["seeds"]) for row in rows), default=1)
     if seeds > 1:
         say(console, f"medians over {seeds} seeds, column by column")
-    if not all(np.isfinite(row["condition_number"]) for row in summary["networks"]):
-        console.print(
-            "– stands for no condition number: not every eigenvalue is positive, as far as float64 can tell",
-            highlight=False,
-        )
-    say(console, f"run folder {summary['out']}")
+    if not all(np.isfinite(row["condition_number"]) for row in rows):
+        say(console, "– stands for no condition number: not every eigenvalue is positive, as far as float64 can tell")

@@ -53,6 +53,17 @@ def open_checkpoint(name: str, flag: str = "--checkpoint ") -> tuple[Network, Tr
     return network, load_flags(folder, f"the configuration of {flag}") if of_run else None
 
 
+def refuse_other_flags(*groups: Any, keep: tuple[str, ...] = ()) -> None:
+    """Refuse flags that differ from their defaults next to `--checkpoint`, all but those to `keep`."""
+    for group in groups:
+        for field in dataclasses.fields(group):
+            if field.name not in ("checkpoint", *keep) and getattr(group, field.name) != field.default:
+                flag = f"--{field.name.replace('_', '-')}"
+                raise ValueError(
+                    f"{flag} has no effect with --checkpoint, which has a network of its own: leave it out."
+                )
+
+
 def open_model(name: str) -> tuple[Network, Notes]:
     """Return the network of a run folder or of a file, and what is known about its inputs and outputs."""
     network, flags = open_checkpoint(name, "")

@@ -78,21 +78,19 @@ class CoordinateSettings:
     def shapes(self) -> list[NetworkShape]:
         """Return the networks to measure, each shape once; raise if they cannot be compared."""
         axes: dict[tuple[int, int], list[str]] = {}
-        for axis, name, values, least in (
-            ("width", "widths", self.widths, 1),
-            ("depth", "depths", self.depths, SHALLOWEST),
-        ):
-            chosen = dict.fromkeys(checks.integer(f"each of the {name}", value, least) for value in values)
+        for axis, values, least in (("width", self.widths, 1), ("depth", self.depths, SHALLOWEST)):
+            chosen = dict.fromkeys(checks.integer(f"{axis}s", value, least) for value in values)
             if chosen and (len(chosen) < 2 or len(chosen) * self.seeds < 3):
-                raise ValueError(
-                    f"a slope with its interval needs two {name} and three networks, got {name} "
-                    f"{', '.join(map(str, chosen))} and seeds={self.seeds}. Give more of them."
-                )
+                got = f"{', '.join(map(str, chosen))} with {{seeds}} {self.seeds}"
+                wrong = f"needs two values and three networks for a slope with its interval, got {got}."
+                raise checks.ArgumentError(f"{axis}s", wrong, "Give more of them.")
             for value in chosen:
                 shape = (value, self.hidden_layers) if axis == "width" else (self.width, value)
                 axes.setdefault(shape, []).append(axis)
         if not axes:
-            raise ValueError("there is nothing to compare: give two or more widths or depths.")
+            raise checks.ArgumentError(
+                "widths", "and {depths} leave nothing to compare.", "Give two or more of either."
+            )
         return [NetworkShape(*shape, tuple(found)) for shape, found in axes.items()]
 
     def solver_for(self, hidden_layers: int) -> AbstractSolver:
