@@ -58,7 +58,7 @@ class Toy:
     def claims(self, config, table):
         values = [row["value"] for row in table if row["stage"] == "second"]
         verdict = experiments.NOT_RUN if len(values) < 4 else experiments.HOLDS
-        return [experiments.Claim("grows <script>", str(values), "x | y", verdict)]
+        return [experiments.Claim("grows", "grows <script>", str(values), "x | y", verdict)]
 
 
 @pytest.fixture

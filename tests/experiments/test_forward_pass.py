@@ -7,7 +7,7 @@ import pytest
 
 import mupc
 from mupc import experiments
-from mupc.experiments._figure import MissingCellsError
+from mupc.experiments._claims import MissingCellsError
 from mupc.experiments.forward_pass import KINDS, ForwardCell, ForwardConfig, profile, run_cell
 
 HOLDS, FAILS, NOT_RUN = experiments.HOLDS, experiments.FAILS, experiments.NOT_RUN

@@ -1,5 +1,6 @@
 """Cells are saved one by one, reused, shared out and merged; results are strict JSON and never worse than before."""
 
+import contextlib
 import dataclasses
 import json
 import shutil
@@ -9,7 +10,8 @@ import time
 import pytest
 
 from mupc import data, experiments
-from mupc.experiments import _runner
+from mupc.experiments import _driver, _runner
+from mupc.io import Interruption
 
 
 @pytest.fixture
@@ -184,7 +186,7 @@ def test_results_are_strict_and_have_what_is_promised(toy, store, tmp_path):
     for key in ("slug", "preset", "config", "data", "claims", "device", "seconds", "precision", "versions"):
         assert key in result
     assert result["complete"] and result["precision"] == "bf16" and result["seconds"] >= 0
-    assert set(result["claims"][0]) == {"claim", "measured", "expected", "verdict"}
+    assert set(result["claims"][0]) == {"id", "claim", "measured", "expected", "verdict"}
     assert [row["value"] for row in result["data"]] == [1, 4, 9, 16, 17, 20, 25, 32]
     assert result["data"][0]["bad"] is None and result["data"][0]["worse"] == [None, 1.0]
     assert path.with_suffix(".png").exists()
@@ -192,7 +194,7 @@ def test_results_are_strict_and_have_what_is_promised(toy, store, tmp_path):
 
 @pytest.mark.parametrize("preset", experiments.PRESETS)
 def test_what_was_checked_goes_with_a_claim_that_fails_at_the_paper_preset(toy, preset):
-    judged = [experiments.Claim(verdict, "1", "2", verdict) for verdict in (experiments.HOLDS, experiments.FAILS)]
+    judged = [experiments.Claim(verdict, verdict, "1", "2", verdict) for verdict in experiments.VERDICTS[:2]]
     figure = dataclasses.replace(
         toy.figure, claims=lambda config, table: judged, checked=lambda config, table, claim: f"why it {claim.claim}"
     )
@@ -229,3 +231,61 @@ def test_status_tells_how_far_a_figure_is(toy, tmp_path):
     assert state()["toy-ill-cond"] == "done at the paper preset, 2 of at least 4 cells"
     (tmp_path / "broken.json").write_text("{")
     assert len(state()) == 42 + len(experiments.BEYOND)
+
+
+class Notes:
+    """A reporter that remembers."""
+
+    def __init__(self):
+        self.problems, self.concluded = [], []
+
+    @contextlib.contextmanager
+    def watch(self, slug):
+        yield lambda *ended: None
+
+    def complain(self, line):
+        self.problems.append(line)
+
+    def conclude(self, figure, config, progress):
+        self.concluded.append(len(progress.finished))
+        return 0
+
+
+def drive(toy, store, figures=1, **how):
+    notes, job = Notes(), (toy.figure, toy.figure.config("paper"))
+    interruption = Interruption("test")
+    code = experiments.run_figures([job] * figures, store, notes, interruption, experiments.RunOptions(**how))
+    return code, notes
+
+
+def test_the_driver_goes_on_after_missing_data_and_not_after_an_interruption_or_a_full_disk(toy, store):
+    toy.fail = {1: data.DataError("mnist is not there: fetch it")}
+    code, notes = drive(toy, store, figures=2)
+    assert (code, notes.concluded) == (2, [])
+    assert notes.problems == ["toy-ill-cond: mnist is not there: fetch it"] * 2
+    toy.fail = {2: KeyboardInterrupt()}
+    code, notes = drive(toy, store, figures=2)
+    assert code == 130 and notes.problems == [
+        "toy-ill-cond: interrupted; what is finished is kept, the same command goes on."
+    ]
+    toy.fail = {2: OSError(28, "No space left on device")}
+    code, notes = drive(toy, store, figures=2)
+    assert code == 2 and len(notes.problems) == 1
+    assert f"{store.root} cannot be written (No space left on device)" in notes.problems[0]
+    toy.fail = {2: RuntimeError("broken")}
+    code, notes = drive(toy, store, figures=2)
+    assert (code, notes.concluded, len(notes.problems)) == (1, [3, 3], 2)
+
+
+def test_the_limit_is_for_all_figures_together(toy, store, monkeypatch):
+    now, limits = [0.0], []
+
+    def execute(figure, config, store, context, options, report):
+        limits.append(options.seconds_limit)
+        now[0] += 40.0
+        return experiments.FigureProgress({}, [], {})
+
+    monkeypatch.setattr(_driver, "execute", execute)
+    monkeypatch.setattr(_driver.time, "monotonic", lambda: now[0])
+    drive(toy, store, figures=4, seconds_limit=100.0)
+    assert limits == [100.0, 60.0, 20.0, 0.0]

@@ -1,11 +1,14 @@
 """The catalogue holds the paper's figures, all of them and nothing else."""
 
+import itertools
+import re
 import subprocess
 import sys
 
 import pytest
 
 from mupc import experiments
+from mupc.experiments._claims import claim_texts
 
 # By hand, from claims.md.
 _TEXT = """
@@ -47,6 +50,17 @@ def test_built_figures_have_both_presets_and_cells(slug, preset):
     cells = figure.cells(config, {})
     assert cells and len(set(cells)) == len(cells)
     assert all(claim.verdict == experiments.NOT_RUN for claim in figure.claims(config, []))
+
+
+def test_ids_name_one_claim_of_a_figure_and_all_of_the_page_are_judged():
+    ids = set()
+    for slug, preset in itertools.product([*SLUGS, *experiments.BEYOND], experiments.PRESETS):
+        figure = experiments.find_figure(slug).load()
+        found = [claim.id for claim in figure.claims(figure.config(preset), [])]
+        assert len(set(found)) == len(found) and not any(set(name) & set("{} ") for name in found)
+        ids |= set(found)
+    patterns = [re.sub(r"\\{.*?\\}", ".+", re.escape(name)) for name in claim_texts()]
+    assert [pattern for pattern in patterns if not any(re.fullmatch(pattern, name) for name in ids)] == []
 
 
 def test_unknown_and_unbuilt_figures_say_what_to_do():

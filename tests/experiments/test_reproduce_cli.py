@@ -152,7 +152,7 @@ def test_the_report_escapes_what_it_is_given(catalogue_of_toy, folders, tmp_path
     assert "img" in tags and "script" not in tags
     lines = markdown.read_text().splitlines()
     claim = next(line for line in lines if "grows" in line)
-    assert "<script>" not in claim and "x \\| y" in claim and claim.count(" | ") == 3
+    assert "<script>" not in claim and "x \\| y" in claim and claim.count(" | ") == 4
 
 
 def test_a_report_without_results_says_what_to_do(tmp_path, capsys):

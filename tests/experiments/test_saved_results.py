@@ -9,7 +9,7 @@ from mupc.experiments._results import read_all
 
 ROOT = Path(__file__).parents[2]
 RESULTS = read_all(ROOT / "results")
-JUDGED = ("claim", "measured", "expected", "verdict")
+JUDGED = ("id", "claim", "measured", "expected", "verdict")
 
 
 @pytest.mark.parametrize("result", RESULTS, ids=lambda result: result["file"])

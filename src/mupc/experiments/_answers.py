@@ -1,4 +1,4 @@
-"""What the report says beside the verdicts: claims that fail, time, what the paper leaves open, and credit reach."""
+"""Sections of the report from several figures: claims that fail, time, what the paper leaves open, credit reach."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ import statistics
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from ._figure import FAILS, NOT_RUN, Row, Table
+from ._claims import FAILS, NOT_RUN
+from ._figure import Row, Table
 from ._methods import METHODS
 from ._page import ReportSection
 from ._training import merit
@@ -15,20 +16,26 @@ from .protocol_choices import CHOICES, STUDY, ChoiceConfig, Variant, outcomes
 
 _DAYS = 'several days on an NVIDIA RTX A6000 ("Compute resources", of 128-layer networks trained for multiple epochs)'
 DAYS = dict.fromkeys(("mupc-mnist-5-epochs", "mupc-fashion-15-epochs"), _DAYS)
-"""What the paper says of its run times, for the figures it says it of."""
+"""What the paper says about its run times, by figure."""
 
 
 def sections(paper: list[Row], further: list[Row]) -> list[ReportSection]:
-    """Those that have something to say, given the results at the paper preset: the paper's figures, and studies of our
-    own."""
+    """Return the sections that have rows, from the results at the paper preset: the paper's figures, and studies of
+    our own."""
     found = [failed(paper), times(paper), choices(paper, further), reach(paper)]
     return [section for section in found if any(len(table) > 1 for table in section.tables)]
 
 
 def failed(paper: list[Row]) -> ReportSection:
-    """Every claim of the paper that fails, with what was checked."""
+    """Return every claim of the paper that fails, with what was checked."""
     rows = [
-        (f"`{result['slug']}`", c["claim"], c["expected"], c["measured"], c.get("checked", "nothing yet"))
+        (
+            f"`{result['slug']}/{c.get('id', '')}`",
+            c["claim"],
+            c["expected"],
+            c["measured"],
+            c.get("checked", "nothing yet"),
+        )
         for result in paper
         for c in result["claims"]
         if c["verdict"] == FAILS
@@ -36,12 +43,12 @@ def failed(paper: list[Row]) -> ReportSection:
     return ReportSection(
         "Claims that fail",
         ("With what was checked to rule out a mistake of ours.",),
-        ([("figure", "claim", "expected", "measured", "checked"), *rows],),
+        ([("id", "claim", "expected", "measured", "checked"), *rows],),
     )
 
 
 def times(paper: list[Row]) -> ReportSection:
-    """The time of the figures that were run on a GPU."""
+    """Return the time of the figures that were run on a GPU."""
     rows = []
     for result in (result for result in paper if "gpu" in result["device"]):
         runs = _trained(result)
@@ -57,16 +64,16 @@ def times(paper: list[Row]) -> ReportSection:
     return ReportSection(
         "Time",
         (
-            "Of computing, with compiling and evaluation. One run is the median over the predictive coding runs at the "
-            "greatest depth; all of them include BP and the runs that tune rates. Runs that figures share are counted "
-            "in each. The paper does not say how many runs its days are for.",
+            "Computing time, with compiling and evaluation. One run is the median over the predictive coding runs at "
+            "the greatest depth; all of them include BP and the runs that tune rates. Runs that figures share are "
+            "counted in each. The paper does not say how many runs its days are for.",
         ),
         ([head, *rows],),
     )
 
 
 def reach(paper: list[Row]) -> ReportSection:
-    """How many layers learnt, for each trained figure, method and size."""
+    """Return how many layers learnt, for each trained figure, method and size."""
     rows = []
     for result in paper:
         for (method, activation), runs in _ladders(_followed(result)):
@@ -96,7 +103,7 @@ def reach(paper: list[Row]) -> ReportSection:
 
 
 def choices(paper: list[Row], further: list[Row]) -> ReportSection:
-    """The choices with what they move, every variant, and the neighbourhood of rates that were tuned."""
+    """Return the choices with what they move, every variant, and the neighbours of the rates that were tuned."""
     config = STUDY.config("paper")
     assert isinstance(config, ChoiceConfig)
     data = [row for result in further if result["slug"] == STUDY.slug for row in result["data"]]
@@ -130,7 +137,7 @@ def choices(paper: list[Row], further: list[Row]) -> ReportSection:
 
 
 def _tuned(paper: list[Row]) -> Iterator[tuple[str, ...]]:
-    """What was chosen in each grid of tuning runs, and what is next to it."""
+    """Yield what was chosen in each grid of tuning runs, and what is next to it."""
     runs = {
         tuple(row[name] for name in ("data", "method", "activation", "width", "depth", "eta", "beta")): row
         for result in paper
@@ -158,12 +165,12 @@ def _accuracy(row: Row) -> str:
 
 
 def _trained(result: Row) -> Table:
-    """The training runs of a result that are no tuning runs."""
+    """Return the training runs of a result, without the tuning runs."""
     return [row for row in result["data"] if "history" in row and "method" in row]
 
 
 def _followed(result: Row) -> Table:
-    """Those in which it was recorded how many layers learn."""
+    """Return those that recorded how many layers learn."""
     return [row for row in _trained(result) if _learning(row)]
 
 
@@ -172,7 +179,7 @@ def _learning(row: Row) -> list[int]:
 
 
 def _grouped(rows: Table, *names: str) -> list[tuple[tuple[Any, ...], Table]]:
-    """Rows with the same values of these fields, in the order in which they come."""
+    """Return rows with the same values of these fields, in the order in which they come."""
     groups: dict[tuple[Any, ...], Table] = {}
     for row in rows:
         groups.setdefault(tuple(row[name] for name in names), []).append(row)
@@ -180,25 +187,21 @@ def _grouped(rows: Table, *names: str) -> list[tuple[tuple[Any, ...], Table]]:
 
 
 def _ladders(rows: Table) -> Iterator[tuple[tuple[Any, ...], Table]]:
-    """Runs of one method and activation; width by width if both sizes vary."""
+    """Yield the runs of each method and activation; width by width if both sizes vary."""
     for kind, runs in _grouped(rows, "method", "activation"):
         several = [len({run[name] for run in runs}) > 1 for name in ("width", "depth")]
         yield from ((kind, same) for _, same in (_grouped(runs, "width") if all(several) else [(kind, runs)]))
 
 
 def _listed(values: Sequence[int | float]) -> str:
-    """Values in order; one that all share is said once."""
+    """Return the values in order; one that all share is listed once."""
     return ", ".join(f"{value:g}" for value in (values[:1] if len(set(values)) == 1 else values))
 
 
 def duration(seconds: float | int) -> str:
-    """In the unit that suits it."""
-    return (
-        f"{seconds:.2g} s"
-        if seconds < 10
-        else f"{seconds:.0f} s"
-        if seconds < 120
-        else f"{seconds / 60:.0f} min"
-        if seconds < 7200
-        else f"{seconds / 3600:.1f} h"
-    )
+    """Return the time in the unit that suits it."""
+    if seconds < 10:
+        return f"{seconds:.2g} s"
+    if seconds < 120:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"

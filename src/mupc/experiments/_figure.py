@@ -1,4 +1,4 @@
-"""What a figure is: frozen configs, cells to compute, predicates on the table they make, and a plot of it."""
+"""What a figure is: frozen configs, cells to compute, claims about the table they make, and a drawing of it."""
 
 from __future__ import annotations
 
@@ -7,7 +7,9 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, ClassVar
 
-HOLDS, FAILS, NOT_RUN, REPORTED = VERDICTS = "holds", "fails", "not run", "reported"
+from ..io import checks
+from ._claims import Claim
+
 PRESETS = ("quick", "paper")
 
 Row = dict[str, Any]
@@ -18,13 +20,9 @@ class UnknownFigureError(ValueError):
     """A figure that is not in the paper, or that cannot be regenerated yet; the message is one line with the cure."""
 
 
-class MissingCellsError(Exception):
-    """A claim needs cells that have not been computed."""
-
-
 @dataclasses.dataclass(frozen=True)
 class FigureConfig:
-    """One preset of a figure. `protocol` says, a sentence each, what was decided and how it differs from the paper."""
+    """One preset of a figure. `protocol` lists, a sentence each, what was decided and how it differs from the paper."""
 
     precision: str = "float32"
     protocol: tuple[str, ...] = ()
@@ -32,7 +30,7 @@ class FigureConfig:
 
 @dataclasses.dataclass(frozen=True)
 class FigureCell:
-    """One training run or one computation: hashable, JSON-able, and all that its result depends on.
+    """One training run or one computation: hashable, JSON-able, and everything that its result depends on.
 
     `version` is raised when the code of a family changes its numbers, so that cells saved before are not reused.
     `words` is a format of the cell's fields for its label; without one, the label lists all of them.
@@ -64,7 +62,7 @@ Finished = Mapping[FigureCell, Row]
 
 @dataclasses.dataclass(frozen=True)
 class RunContext:
-    """What a computation may use that its result does not depend on.
+    """What a computation may use without its result depending on it.
 
     - `scratch`: a folder of its own for checkpoints to go on from; it is deleted when the result is saved.
     - `stop`: whether to end early, with a checkpoint and `KeyboardInterrupt`.
@@ -76,51 +74,16 @@ class RunContext:
 
 
 @dataclasses.dataclass(frozen=True)
-class Claim:
-    """A predicate of claims.md with the numbers it was judged by."""
-
-    claim: str
-    measured: str
-    expected: str
-    verdict: str
-
-
-def judge(claim: str, expected: str, measure: Callable[..., tuple[bool, str]], *arguments: object) -> Claim:
-    """Return the claim with its verdict. `measure(*arguments)` returns whether it is true and the numbers; it raises
-    `MissingCellsError` where cells are missing."""
-
-    def verdict() -> tuple[str, str]:
-        true, measured = measure(*arguments)
-        return (HOLDS if true else FAILS), measured
-
-    return _decided(claim, expected, verdict)
-
-
-def report_only(claim: str, expected: str, measure: Callable[..., str], *arguments: object) -> Claim:
-    """Return numbers of which nothing is asked, so that they can neither hold nor fail."""
-    return _decided(claim, expected, lambda: (REPORTED, measure(*arguments)))
-
-
-def _decided(claim: str, expected: str, decide: Callable[[], tuple[str, str]]) -> Claim:
-    try:
-        verdict, measured = decide()
-    except MissingCellsError as missing:
-        verdict, measured = NOT_RUN, f"not run: {missing}"
-    return Claim(claim, measured, expected, verdict)
-
-
-@dataclasses.dataclass(frozen=True)
 class Figure:
     """A figure on the rails.
 
     - `cells(config, finished)`: every cell known so far, most valuable first. Later stages (runs with a tuned rate)
       appear once the cells they depend on are in `finished`.
     - `run_cell(cell, context)`: the numbers of one cell.
-    - `claims(config, table)`: the predicates, on the rows of the finished cells (a row is a cell and its numbers).
-    - `plot(record, path)`: draws what `results/SLUG.json` holds.
+    - `claims(config, table)`: the claims, judged on the rows of the finished cells (a row is a cell and its numbers).
+    - `plot(record, path)`: draw what `results/SLUG.json` holds.
     - `run_group(cells, context)`: the numbers of several cells of one group, computed as one program.
-    - `checked(config, table, claim)`: for a claim that fails, a sentence on what was checked to rule out a mistake of
-      ours; None if nothing was.
+    - `checked(config, table, claim)`: for a claim that fails, what was checked to rule out a mistake of ours, or None.
     - `title`: set by the catalogue, where it is written.
     """
 
@@ -136,23 +99,16 @@ class Figure:
     title: str = ""
 
     def config(self, preset: str, precision: str | None = None) -> FigureConfig:
-        """The frozen config of a preset, with its precision overridden if asked."""
-        if preset not in self.presets:
-            raise ValueError(f"preset {preset!r} is not known. Choose one of: {', '.join(self.presets)}.")
-        config = self.presets[preset]
+        """Return the frozen config of a preset, with its precision overridden if asked."""
+        config = checks.lookup("preset", preset, self.presets)
         return config if precision is None else dataclasses.replace(config, precision=precision)
 
     def table(self, config: FigureConfig, finished: Finished) -> Table:
-        """The rows of the finished cells, in the order of `cells`."""
+        """Return the rows of the finished cells, in the order of `cells`."""
         cells = self.cells(config, finished)
         return [{**dataclasses.asdict(cell), **finished[cell]} for cell in cells if cell in finished]
 
 
-def sentences(checked: Mapping[str, str]) -> Callable[[Any, Table, Claim], str | None]:
-    """For `Figure.checked`: what was checked, by claim."""
-    return lambda config, table, claim: checked.get(claim.claim)
-
-
 def select(table: Iterable[Row], **wanted: object) -> Table:
-    """The rows whose fields have these values."""
+    """Return the rows whose fields have these values."""
     return [row for row in table if all(row.get(name) == value for name, value in wanted.items())]

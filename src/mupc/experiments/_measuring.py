@@ -6,7 +6,8 @@ import math
 from collections.abc import Hashable, Iterable, Sequence
 from typing import TypeVar
 
-from ._figure import MissingCellsError, Row, Table
+from ._claims import MissingCellsError
+from ._figure import Row, Table
 
 T = TypeVar("T")
 Real = float | int

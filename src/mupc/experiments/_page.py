@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterable
 from pathlib import Path
 
-from ._figure import VERDICTS
+from ._claims import VERDICTS
 
 TextTable = list[tuple[str, ...]]
 """Rows of text, of which the first is the head."""

@@ -8,7 +8,8 @@ from pathlib import Path
 
 from ._answers import duration, sections
 from ._catalogue import BEYOND, CATALOGUE
-from ._figure import FAILS, HOLDS, NOT_RUN, REPORTED, VERDICTS, Row
+from ._claims import FAILS, HOLDS, NOT_RUN, REPORTED, VERDICTS
+from ._figure import Row
 from ._page import ReportSection, as_html, as_markdown
 from ._results import read_all
 from ._store import write_text
@@ -17,7 +18,7 @@ TITLE = "Reproduction of the paper's figures"
 INTRODUCTION = (
     "Every figure of the paper with the claims it carries, as predicates on measured numbers. A claim holds, fails "
     "or was not run; a number of which nothing is asked is reported. Only results at the paper preset count. This page "
-    "is made by `mupc report` from the files in `results/`."
+    "is made by `mupc report` from the files in `results/`; `src/mupc/experiments/claims.md` lists all claims by id."
 )
 FURTHER = ReportSection(
     "Beyond the paper",
@@ -77,11 +78,14 @@ def figure_section(result: Row, level: int = 2, label: str = "") -> ReportSectio
     entry = (CATALOGUE | BEYOND).get(result["slug"])
     alias = f" ({entry.alias})" if entry and entry.alias else ""
     title = str(result.get("title", ""))
-    claims = [(c["claim"], c["expected"], _measured(c), label + c["verdict"]) for c in result["claims"]]
+    claims = [
+        (f"`{c['id']}`" if c.get("id") else "", c["claim"], c["expected"], _measured(c), label + c["verdict"])
+        for c in result["claims"]
+    ]
     return ReportSection(
         f"`{result['slug']}`{alias}: {title}",
         (str(result.get("caption", "")),),
-        ([("claim", "expected", "measured", "verdict"), *claims],),
+        ([("id", "claim", "expected", "measured", "verdict"), *claims],),
         tuple(_facts(result)),
         (result["file"], title),
         level,

@@ -1,4 +1,4 @@
-"""`results/SLUG.json`: the merged table of a figure, its verdicts, and how it was made."""
+"""Write and read `results/SLUG.json`: the table of a figure, its verdicts, and how it was made."""
 
 from __future__ import annotations
 
@@ -8,16 +8,17 @@ from pathlib import Path
 from typing import Any
 
 from ._catalogue import BEYOND, CATALOGUE, CatalogueEntry
-from ._figure import FAILS, Claim, Figure, FigureConfig, Row, Table
+from ._claims import FAILS, Claim
+from ._figure import Figure, FigureConfig, Row, Table
 from ._runner import FigureProgress
 from ._store import dumps, strict, write_text
 
 _LIMIT = 1_000_000
-_PROVENANCE = ("device", "versions")  # the same for most rows, so it is said once
+_PROVENANCE = ("device", "versions")  # the same for most rows, so written once
 
 
 def record(figure: Figure, preset: str, config: FigureConfig, progress: FigureProgress) -> Row:
-    """What `results/SLUG.json` holds, from the cells that are finished. `seconds` is computing time over all cells."""
+    """Return what `results/SLUG.json` holds, from the finished cells. `seconds` is computing time over all of them."""
     table = [strict(row) for row in figure.table(config, progress.finished)]
     versions = [row["versions"] for row in table if row.get("versions")]
     return {
@@ -38,14 +39,14 @@ def record(figure: Figure, preset: str, config: FigureConfig, progress: FigurePr
 
 
 def _judged(figure: Figure, preset: str, config: FigureConfig, table: Table, claim: Claim) -> Row:
-    """A claim; with one that fails at the paper preset goes what was checked."""
+    """Return a claim, with what was checked if it fails at the paper preset."""
     failed = preset == "paper" and claim.verdict == FAILS
     checked = figure.checked(config, table, claim) if failed else None
     return dataclasses.asdict(claim) | ({} if checked is None else {"checked": checked})
 
 
 def destination(out: Path, result: Row) -> Path:
-    """Where to save a result, without its ending: never over a better one (paper over quick, complete over partial)."""
+    """Return where to save a result, without ending: not over a better one (paper over quick, whole over partial)."""
     path = out / result["slug"]
     existing = read(path.with_suffix(".json"))
     if existing is None or _rank(result) >= _rank(existing):
@@ -54,7 +55,7 @@ def destination(out: Path, result: Row) -> Path:
 
 
 def save(figure: Figure, result: Row, out: Path) -> Path:
-    """Writes the JSON and draws the figure beside it; returns the path of the JSON."""
+    """Write the JSON and draw the figure next to it; return the path of the JSON."""
     stem = destination(out, result)
     text = dumps(result)
     if len(text.encode()) > _LIMIT:
@@ -66,7 +67,7 @@ def save(figure: Figure, result: Row, out: Path) -> Path:
 
 
 def read(path: Path) -> Row | None:
-    """A saved result, or None if there is none that can be read."""
+    """Return a saved result, or None if it cannot be read."""
     try:
         result = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError):
@@ -78,7 +79,7 @@ _CLAIM = ("claim", "expected", "measured", "verdict")
 
 
 def _readable(result: Row) -> bool:
-    """Whether everything that a report reads is of the kind that `record` writes."""
+    """Return whether everything that a report reads has the type that `record` writes."""
     counts, config, versions = (result.get(name, {}) for name in ("cells", "config", "versions"))
     claims: Any = result.get("claims")
     seconds, data = result.get("seconds", 0.0), result.get("data", [])
@@ -96,7 +97,7 @@ def _readable(result: Row) -> bool:
 
 
 def read_all(out: Path) -> list[Row]:
-    """Every saved result in a folder, in the order of the catalogue; `file` is the name of each without ending."""
+    """Return every saved result in a folder, in the order of the catalogue; `file` is its name without ending."""
     found = [(path, read(path)) for path in sorted(out.glob("*.json"))]
     order = {slug: place for place, slug in enumerate(CATALOGUE | BEYOND)}
     results = [{**result, "file": path.stem} for path, result in found if result is not None]
@@ -112,7 +113,7 @@ class FigureStatus:
 
 
 def status(out: Path) -> list[FigureStatus]:
-    """Every figure of the paper, then the studies beyond it, and how far each is."""
+    """Return how far each figure of the paper is, then the studies beyond it."""
     results: dict[str, list[Row]] = {}
     for result in read_all(out):
         results.setdefault(result["slug"], []).append(result)

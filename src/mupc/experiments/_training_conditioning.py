@@ -11,7 +11,8 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from . import _building, _training, _training_claims
-from ._figure import Claim, FigureCell, Finished, Row, RunContext, Table, judge, report_only
+from ._claims import Claim, judge, report_only
+from ._figure import FigureCell, Finished, Row, RunContext, Table
 from ._measuring import Finding
 from ._methods import METHODS
 from ._training import TrainingCell, TrainingConfig
@@ -158,7 +159,7 @@ def grows(runs: ConditionedRuns) -> list[Claim]:
         return true, ", ".join(f"H={depth}: {_pair(*pair)}" for depth, pair in pairs.items())
 
     times = f"{factor:g} × " if factor != 1 else ""
-    return [judge(f"κ grows with training, {runs.activation}", f"κ at the end > {times}κ at the start", measure)]
+    return [judge("kappa-grows-{activation}", measure, activation=runs.activation, times=times)]
 
 
 def reported(runs: ConditionedRuns) -> list[Claim]:
@@ -168,8 +169,10 @@ def reported(runs: ConditionedRuns) -> list[Claim]:
         highest = max(max(kappas(row)) for row in runs.rows(runs.config.method, depth))
         return f"H={depth}: {_pair(*_ends_of_training(runs, depth))}, highest {highest:.3g}"
 
-    text = f"κ over training, {runs.activation}"
-    return [report_only(text, "reported", lambda: "; ".join(map(told, runs.config.depths)))]
+    def measure() -> str:
+        return "; ".join(map(told, runs.config.depths))
+
+    return [report_only("kappa-{activation}", measure, activation=runs.activation)]
 
 
 def falls(runs: ConditionedRuns) -> list[Claim]:
@@ -180,37 +183,37 @@ def falls(runs: ConditionedRuns) -> list[Claim]:
         listed = ", ".join(f"H={depth}: {value:.2f}" for depth, value in finals.items())
         return all(a > b for a, b in itertools.pairwise(finals.values())), f"{listed} %"
 
-    return [judge(f"accuracy falls with depth, {runs.activation}", "final accuracy falling in H", measure)]
+    return [judge("accuracy-falls-{activation}", measure, activation=runs.activation)]
 
 
 def worse_than_plain(runs: ConditionedRuns) -> list[Claim]:
     """Judge that a method is less accurate than `PLAIN` at the greatest depth, and worse conditioned at the end."""
-    (own, plain), at = runs.labels, f"at H={runs.deepest}, {runs.activation}"
+    own, plain = runs.labels
+    names = {"label": own, "other": plain, "depth": runs.deepest, "activation": runs.activation}
 
     def kappa() -> Finding:
         values = [runs.kappa(method, runs.deepest, -1) for method in runs.compared]
         return values[0] > values[1], f"{own} {values[0]:.3g}, {plain} {values[1]:.3g}"
 
     return [
-        judge(f"{own} learns less {at}", f"accuracy below that of {plain}", _less_accurate, runs, True),
-        judge(f"{own} ends worse conditioned {at}", f"κ above that of {plain}", kappa),
+        judge("learns-less-{activation}", _less_accurate, runs, True, **names),
+        judge("ends-worse-{activation}", kappa, **names),
     ]
 
 
 def skips_against_plain(runs: ConditionedRuns) -> list[Claim]:
     """Judge that skips condition worse than `PLAIN` at the start at every depth, and yet learn no less at the
     greatest."""
-    plain, activation = runs.labels[1], runs.activation
 
     def kappa() -> Finding:
         pairs = {h: [runs.kappa(method, h, 0) for method in runs.compared] for h in runs.config.depths}
         told = ", ".join(f"H={h}: {own:.3g} and {other:.3g}" for h, (own, other) in pairs.items())
         return all(own >= WORSE * other for own, other in pairs.values()), told
 
-    start, no_less = f"κ at the start ≥ {WORSE:g} × that of {plain}", f"and yet learn no less at H={runs.deepest}"
+    names = {"other": runs.labels[1], "depth": runs.deepest, "activation": runs.activation, "factor": WORSE}
     return [
-        judge(f"skips condition worse at every depth, {activation}", start, kappa),
-        judge(f"{no_less}, {activation}", f"accuracy not below that of {plain}", _less_accurate, runs, False),
+        judge("skips-worse-{activation}", kappa, **names),
+        judge("skips-learn-{activation}", _less_accurate, runs, False, **names),
     ]
 
 

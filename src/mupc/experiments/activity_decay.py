@@ -12,9 +12,10 @@ import statistics
 
 from .. import plots
 from . import _conditioning, _training
+from ._claims import Claim, judge
 from ._conditioning import ConditionCell, ConditionConfig, ConditionTable, SliceCell
 from ._declaration import presets
-from ._figure import Claim, Figure, FigureCell, Finished, Row, RunContext, Table, judge, select
+from ._figure import Figure, FigureCell, Finished, Row, RunContext, Table, select
 from ._measuring import Finding, require
 from ._methods import DECAYS
 from ._training import Rates, TrainingCell, TrainingConfig
@@ -65,10 +66,10 @@ def claims(config: DecayConfig, table: Table) -> list[Claim]:
         told = ", ".join(f"α={decay:g}: {accuracy:.2f} %" for decay, accuracy in found.items())
         return max(with_decay) < found[0.0], told
 
-    low = f"κ ≤ {WELL:g} with α = {config.decay:g} at every H, N ≥ {WIDE}"
+    limits = {"limit": WELL, "decay": config.decay, "wide": WIDE}
     return [
-        *(judge(f"{a}: activity decay conditions inference well", low, well, a) for a in JUDGED),
-        judge("any activity decay costs accuracy", "best test accuracy at every α > 0 below that at α = 0", costs),
+        *(judge("decay-conditions-{activation}", well, a, activation=a, **limits) for a in JUDGED),
+        judge("decay-costs", costs),
     ]
 
 

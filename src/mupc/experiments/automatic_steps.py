@@ -11,8 +11,9 @@ import math
 import statistics
 
 from .. import plots
+from ._claims import Claim, judge
 from ._declaration import cells_over, presets
-from ._figure import Claim, Figure, FigureCell, FigureConfig, Finished, Row, RunContext, Table, judge
+from ._figure import Figure, FigureCell, FigureConfig, Finished, Row, RunContext, Table
 from ._measuring import Finding, fit_power, grouped, require
 
 SQUARE_ROOT, PLAIN = (0.35, 0.65), 0.8
@@ -98,10 +99,9 @@ def claims(config: StepsConfig, table: Table) -> list[Claim]:
         return least <= power <= most, f"steps ∝ κ^{power:.2f}; median steps {medians}"
 
     low, high = SQUARE_ROOT
-    plain = "plain descent with its best step size needs steps that grow like κ"
     return [
-        judge('lr="auto" needs steps that grow like √κ', f"exponent in [{low:g}, {high:g}]", grows, "auto", low, high),
-        judge(plain, f"exponent ≥ {PLAIN:g}", grows, "plain", PLAIN, math.inf),
+        judge("auto-steps", grows, "auto", low, high, low=low, high=high),
+        judge("plain-steps", grows, "plain", PLAIN, math.inf, limit=PLAIN),
     ]
 
 

@@ -12,9 +12,10 @@ import math
 from collections.abc import Callable
 
 from .. import plots
+from ._claims import Claim, judge, report_only
 from ._conditioning import CURVED, KINDS, POWERS, RANDOM, ConditionConfig, ConditionTable, cells, run_cell
 from ._declaration import presets
-from ._figure import Claim, Figure, Table, judge, report_only
+from ._figure import Figure, Table
 from ._measuring import Finding, fit_power, require
 
 WIDE, STABLE_WIDTH, STABLE = 8, 16, 2.0
@@ -54,12 +55,11 @@ def standard(config: ConditionConfig, table: Table) -> list[Claim]:
         told = f"λmin < 0 in {len(found)} of {len(config.widths) * len(config.depths)} sizes"
         return told + (f" (least over seeds {where})" if found else "")
 
-    monotone = "median over seeds monotone in H"
     return [
-        judge(f"linear: κ grows with H at every N ≥ {WIDE}", monotone, _over_depth, config, measured.kappa, True),
-        judge("linear: depth worsens κ more than width", "log-log slope in H above that in N", steeper),
-        judge("ReLU: deep networks are worse conditioned", f"κ(H={deep}) > κ(H={shallow}), N ≥ {WIDE}", relu),
-        report_only("tanh: sign of the smallest eigenvalue for standard normal targets", "reported", tanh),
+        judge("kappa-over-depth", _over_depth, config, measured.kappa, True, wide=WIDE),
+        judge("depth-over-width", steeper),
+        judge("relu-worse", relu, deep=deep, shallow=shallow, wide=WIDE),
+        report_only("tanh-sign", tanh),
     ]
 
 
@@ -75,10 +75,9 @@ def extremes(config: ConditionConfig, table: Table) -> list[Claim]:
         values = [measured.median("largest", "sp", "linear", *size) for size in sizes]
         return max(values) < STABLE * min(values), f"λmax from {min(values):.2f} to {max(values):.2f}"
 
-    falls, hardly = f"linear: λmin falls with H at every N ≥ {WIDE}", f"varies by less than {STABLE:g}× over N, H"
     return [
-        judge(falls, "median over seeds monotone in H", _over_depth, config, smallest, False),
-        judge(f"linear: λmax hardly changes for N ≥ {STABLE_WIDTH}", hardly, steady),
+        judge("smallest-falls", _over_depth, config, smallest, False, wide=WIDE),
+        judge("largest-steady", steady, wide=STABLE_WIDTH, factor=STABLE),
     ]
 
 
@@ -98,13 +97,15 @@ def trade_off(config: ConditionConfig, table: Table) -> list[Claim]:
     def grown(kind: str, activation: str) -> str:
         return growth(kind, activation)[1]
 
-    what = f"κ(H={deep}) over κ(H={SHALLOW}) at N={width}"
+    def values(kind: str, activation: str) -> dict[str, object]:
+        names = {"kind": kind, "label": KINDS[kind].label, "activation": activation}
+        return names | {"deep": deep, "shallow": SHALLOW, "width": width, "factor": config.growth}
+
     judged = [("mupc", activation) for activation in config.activations] + [("orthogonal", "linear")]
     others = [("orthogonal", activation) for activation in config.activations if activation != "linear"]
-    grows = "{}, {}: κ grows with depth".format
     return [
-        *(judge(grows(KINDS[k].label, a), f"{what} ≥ {config.growth:g}", growth, k, a) for k, a in judged),
-        *(report_only(f"{KINDS[k].label}, {a}", f"{what}, reported", grown, k, a) for k, a in others),
+        *(judge("grows-{kind}-{activation}", growth, *each, **values(*each)) for each in judged),
+        *(report_only("growth-{kind}-{activation}", grown, *each, **values(*each)) for each in others),
     ]
 
 
@@ -118,8 +119,8 @@ def residual(config: ConditionConfig, table: Table) -> list[Claim]:
         told = [f"{kappa:.3g}".replace("inf", "beyond float64 (over 1e12)") for kappa in (with_skips, without)]
         return with_skips >= WORSE * without, f"κ {told[0]} with skips, {told[1]} without"
 
-    far = f"κ with skips ≥ {WORSE:g}× κ without at N={size[0]}, H={size[1]}"
-    return [judge(f"{a}: skips make κ far larger", far, worse, a) for a in config.activations]
+    values = {"factor": WORSE, "width": size[0], "depth": size[1]}
+    return [judge("skips-{activation}", worse, a, activation=a, **values) for a in config.activations]
 
 
 def power_laws(config: ConditionConfig, table: Table) -> list[Claim]:
@@ -132,8 +133,9 @@ def power_laws(config: ConditionConfig, table: Table) -> list[Claim]:
         told = ", ".join(f"N={width}: H^{slope:.2f} (R² {fit:.3f})" for width, (slope, fit) in found.items())
         return min(fit for _, fit in found.values()) >= LINE, f"{told}; {seconds:.0f} s in all"
 
-    line = f"R² ≥ {LINE:g} of log κ over log H from {SHALLOW} hidden layers on, for every N ≥ {WIDE}"
-    return [judge(f"{KINDS[kind].label}: κ is a power of H", line, fits, kind) for kind in config.kinds]
+    limits = {"fit": LINE, "shallow": SHALLOW, "wide": WIDE}
+    labels = {kind: KINDS[kind].label for kind in config.kinds}
+    return [judge("power-of-depth-{kind}", fits, k, kind=k, label=label, **limits) for k, label in labels.items()]
 
 
 def power_law(measured: ConditionTable, kind: str, width: int) -> tuple[float, float]:

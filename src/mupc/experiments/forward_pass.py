@@ -10,8 +10,9 @@ import itertools
 import math
 
 from .. import plots
+from ._claims import Claim, judge
 from ._declaration import cells_over, presets
-from ._figure import Claim, Figure, FigureCell, FigureConfig, Finished, Row, RunContext, Table, judge, select
+from ._figure import Figure, FigureCell, FigureConfig, Finished, Row, RunContext, Table, select
 from ._measuring import Finding, fit_line, number, require
 
 HOMOGENEOUS = ("linear", "relu")
@@ -131,14 +132,14 @@ def claims(config: ForwardConfig, table: Table) -> list[Claim]:
         sizes = profile(table, "orthogonal", "relu", deep)
         return sizes[-1] / sizes[0] <= VANISHED, f"{sizes[-1] / sizes[0]:.2g} times the first layer"
 
-    exponential = f"log mean |z| linear in L (R² ≥ {DETERMINATION:g}), factor ≥ {GROWTH:g} per layer"
-    near, same = f"within {STABLE:g}× of the first layer", f"L={deep} within {KEPT:g}× of L={shallow}"
+    growth = {"fit": DETERMINATION, "factor": GROWTH}
+    same = {"deep": deep, "shallow": shallow, "factor": KEPT}
     return [
-        *(judge(f"SP with skips grows exponentially, {a}", exponential, explodes, a) for a in ("linear", "relu")),
-        judge("SP with skips grows without bound, tanh", f"×{UNBOUNDED:g} or more for each doubling of L", drifts),
-        *(judge(f"Depth-μP with skips is stable, {a}", near, stable, a) for a in config.activations),
-        *(judge(f"orthogonal keeps its size, {a}", same, kept, a) for a in ("linear", "tanh")),
-        judge("orthogonal vanishes, relu", f"L={deep} below {VANISHED:g} of the first layer", vanishes),
+        *(judge("sp-explodes-{activation}", explodes, a, activation=a, **growth) for a in ("linear", "relu")),
+        judge("sp-unbounded", drifts, factor=UNBOUNDED),
+        *(judge("stable-{activation}", stable, a, activation=a, factor=STABLE) for a in config.activations),
+        *(judge("orthogonal-keeps-{activation}", kept, a, activation=a, **same) for a in ("linear", "tanh")),
+        judge("orthogonal-vanishes", vanishes, deep=deep, limit=VANISHED),
     ]
 
 

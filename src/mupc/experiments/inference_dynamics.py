@@ -12,8 +12,9 @@ import statistics
 from pathlib import Path
 
 from .. import plots
+from ._claims import Claim, judge
 from ._declaration import presets
-from ._figure import Claim, Figure, Row, Table, judge, select
+from ._figure import Figure, Row, Table, select
 from ._inference import (
     STARTS,
     ChainConfig,
@@ -44,10 +45,8 @@ def chain_claims(config: ChainConfig, table: Table) -> list[Claim]:
         median = statistics.median(ratios)
         return median > FAR, f"{median:.1%} of the start, {far}{other}"
 
-    name = METHODS[config.parameterisation].label
-    expected = f"median distance to the exact solution > {FAR:.0%} of its start"
-    text = f"{name}, forward start: inference of T = H = {config.hidden_layers} steps stays far, β·λmax = "
-    return [judge(f"{text}{rate:g}", expected, stays_far, rate) for rate in config.rates]
+    values = {"label": METHODS[config.parameterisation].label, "depth": config.hidden_layers, "limit": FAR}
+    return [judge("stays-far-{rate:g}", stays_far, rate, rate=rate, **values) for rate in config.rates]
 
 
 def wide_claims(config: WideConfig, table: Table) -> list[Claim]:
@@ -66,13 +65,11 @@ def wide_claims(config: WideConfig, table: Table) -> list[Claim]:
         return (mupc <= share * sp if share < 1 else mupc < sp), told
 
     if config.activation == "linear":
-        claim = "μPC's forward pass is nearer to the exact solution than SP's"
-        expected = "‖z_fwd − z*‖/‖z*‖ of μPC ≤ 1/3 of SP's, mean over seeds"
-        return [judge(claim, expected, compared, NEARER, "distance", 0, 0)]
-    text = f"inference of T = H = {config.hidden_layers} steps moves μPC's activities less than SP's, β = "
-    expected = "‖z_T − z_fwd‖/‖z_fwd‖ of μPC below SP's, mean over seeds"
-    betas = enumerate(config.betas)
-    return [judge(f"{text}{beta:g}", expected, compared, 1.0, "movement", place, end) for place, beta in betas]
+        return [judge("starts-nearer", compared, NEARER, "distance", 0, 0)]
+    return [
+        judge("moves-less-{beta:g}", compared, 1.0, "movement", place, end, beta=beta, depth=config.hidden_layers)
+        for place, beta in enumerate(config.betas)
+    ]
 
 
 _PRECISION = "Everything is in float64, which the distances of deep SP networks need."

@@ -15,8 +15,9 @@ from collections.abc import Callable, Mapping
 
 from .. import plots
 from . import _building, _training
+from ._claims import Claim, judge
 from ._declaration import cells_over, presets
-from ._figure import Claim, Figure, FigureCell, Finished, Row, RunContext, Table, judge, select
+from ._figure import Figure, FigureCell, Finished, Row, RunContext, Table, select
 from ._measuring import Finding, fit_power, require
 from ._methods import METHODS
 from ._training import Rates, TrainingCell, TrainingConfig
@@ -128,11 +129,10 @@ def converges(config: RatioConfig, table: Table) -> list[Claim]:
         start, end = ratios.initial(MUPC, *size), ratios.final(MUPC, *size)
         return end > GROWN * start, f"{start:.3g} → {end:.3g} at N={size[0]}, H={size[1]}"
 
-    grown = f"ratio at the end > {GROWN:g} × that at t=0, largest width and depth"
     return [
-        judge(f"at t=0 the energy is near the loss where N ≥ {WIDE}·H", f"ratio ≤ {NEAR:g}", near),
-        judge("at t=0 the ratio falls to 1 as N/H grows", f"power of N/H in ratio − 1 ≤ {FALLING:g}", falls),
-        judge("training breaks the correspondence in large networks", grown, breaks),
+        judge("near-one", near, aspect=WIDE, limit=NEAR),
+        judge("falls-to-one", falls, power=FALLING),
+        judge("training-breaks", breaks, factor=GROWN),
     ]
 
 
@@ -147,8 +147,7 @@ def stays(config: RatioConfig, table: Table) -> list[Claim]:
         told = ", ".join(f"H={h}: N^{powers[h]:.2f}, {ends[h]:.3g} at N={widest}" for h in config.depths)
         return min(powers.values()) > FLAT and min(ends.values()) > NEAR, told
 
-    expected = f"power of N in ratio − 1 above {FLAT:g}, and ratio > {NEAR:g} at the largest N, every H"
-    return [judge("no convergence to 1 as N grows", expected, flat)]
+    return [judge("no-convergence", flat, power=FLAT, limit=NEAR)]
 
 
 def compared(config: RatioConfig, table: Table) -> list[Claim]:
@@ -161,7 +160,7 @@ def compared(config: RatioConfig, table: Table) -> list[Claim]:
         told = ", ".join(f"N={width}: {mupc:.3g} and {sp:.3g}" for width, (mupc, sp) in pairs.items())
         return all(mupc < sp for mupc, sp in pairs.values()), told
 
-    return [judge(f"μPC starts nearer 1 than SP at every N (H={depth})", "ratio of μPC below that of SP", nearer)]
+    return [judge("nearer-one", nearer, depth=depth)]
 
 
 def checked(config: RatioConfig, table: Table, claim: Claim) -> str:

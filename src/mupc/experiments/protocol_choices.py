@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING
 from .. import plots
 from . import _building, _training
 from ._building import PAPER_BATCH
+from ._claims import Claim, report_only
 from ._declaration import cells_over, presets
-from ._figure import Claim, Figure, FigureCell, FigureConfig, Finished, Row, RunContext, Table, report_only, select
+from ._figure import Figure, FigureCell, FigureConfig, Finished, Row, RunContext, Table, select
 from ._measuring import require
 from ._methods import METHODS, TOLERANCES
 from ._training import TrainingCell
@@ -209,9 +210,11 @@ def claims(config: ChoiceConfig, table: Table) -> list[Claim]:
     def moves(choice: str) -> str:
         return "; ".join(told(variant) for variant in config.all if variant.choice == choice)
 
-    text = "test accuracy in % (and points from the reference): "
     choices = dict.fromkeys(variant.choice for variant in config.all)
-    return [report_only(f"{text}{choice}", "reported", moves, choice) for choice in choices]
+    return [
+        report_only("choice-{words}", moves, choice, choice=choice, words=choice.replace(" ", "-"))
+        for choice in choices
+    ]
 
 
 def _plot(record: Row, path: Path) -> None:

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-from collections.abc import Callable
 from pathlib import Path
 
 from .. import plots
+from ._claims import Claim, judge
 from ._declaration import cells_over, presets
-from ._figure import Claim, Figure, FigureCell, FigureConfig, Finished, Row, RunContext, Table, judge, select
+from ._figure import Figure, FigureCell, FigureConfig, Finished, Row, RunContext, Table, select
 from ._measuring import Finding, require
 
 HELD, SIZES = 128, (2, 8, 16, 32, 64, 128)
@@ -120,8 +120,17 @@ class Spectra:
 
 def claims(config: SpectrumConfig, table: Table) -> list[Claim]:
     """Judge what random matrix theory says of each part."""
-    rules = [rule for rule in RULES[config.part] if rule[2] is not _depthless or len(config.depths) > 1]
-    return [judge(text, expected, measure, Spectra(config, table)) for text, expected, measure in rules]
+    spectra, several = Spectra(config, table), len(config.depths) > 1
+    rules = {
+        "d": [judge("bulk", _bulk, spectra, near=NEAR, wide=WIDE)]
+        + ([judge("depth-free", _depthless, spectra, limit=SAME)] if several else []),
+        "o": [
+            judge("symmetric", _symmetric, spectra, limit=SYMMETRIC),
+            judge("broader", _edge, spectra, low=EDGE[0], high=EDGE[1], deep=DEEP, wide=WIDE),
+        ],
+        "h": [judge("positive", _positive, spectra), judge("bounded", _bounded, spectra, limit=BOUND, wide=WIDE)],
+    }
+    return rules[config.part]
 
 
 def _bulk(spectra: Spectra) -> Finding:
@@ -159,25 +168,6 @@ def _positive(spectra: Spectra) -> Finding:
 def _bounded(spectra: Spectra) -> Finding:
     highs = spectra.largest()
     return max(highs) <= BOUND, f"{min(highs):.3f} to {max(highs):.3f}"
-
-
-_MP = "the extremes are those of the shifted Marchenko–Pastur law"
-_BROADER = f"edge in [{EDGE[0]:g}, {EDGE[1]:g}] for H ≥ {DEEP}, N ≥ {WIDE} (semicircle: 2)"
-_MIRROR = f"every eigenvalue has its negative, within {SYMMETRIC:g}"
-RULES: dict[str, tuple[tuple[str, str, Callable[[Spectra], Finding]], ...]] = {
-    "d": (
-        (_MP, f"within {NEAR:.0%} of 1 and 5, N ≥ {WIDE}", _bulk),
-        ("the spectrum of D does not depend on depth", f"Kolmogorov–Smirnov distance < {SAME:g}", _depthless),
-    ),
-    "o": (
-        ("the spectrum of O is symmetric about 0", _MIRROR, _symmetric),
-        ("O is slightly broader than the semicircle", _BROADER, _edge),
-    ),
-    "h": (
-        ("every eigenvalue is positive", "> 0 at every size", _positive),
-        ("the largest eigenvalue is bounded", f"λmax ≤ {BOUND:g} for N ≥ {WIDE}", _bounded),
-    ),
-}
 
 
 def distance(first: list[float], second: list[float]) -> float:

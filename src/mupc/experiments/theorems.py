@@ -10,8 +10,9 @@ import itertools
 import statistics
 
 from .. import plots
+from ._claims import Claim, judge
 from ._declaration import cells_over, presets
-from ._figure import Claim, Figure, FigureCell, FigureConfig, Finished, Row, RunContext, Table, judge, select
+from ._figure import Figure, FigureCell, FigureConfig, Finished, Row, RunContext, Table, select
 from ._measuring import Finding, fit_power, grouped, require
 
 POWER, FLAT = (0.7, 1.3), -0.2
@@ -148,8 +149,8 @@ def _convexity(config: TheoremConfig, table: Table) -> list[Claim]:
         return greatest < 0, f"{at_large}; negative in {negative} of {len(rows)} networks"
 
     return [
-        judge("Theorem A.1: the activity Hessian is positive definite", "at every scale of weights and depth", convex),
-        judge("the energy of equilibrium propagation is not convex", "λmin < 0 at the largest scale", saddle),
+        judge("convex", convex),
+        judge("ep-not-convex", saddle),
     ]
 
 
@@ -174,10 +175,9 @@ def _limits(config: TheoremConfig, table: Table) -> list[Claim]:
         powers = {depth: fit_power((n, found[n, depth]) for n in config.widths)[0] for depth in config.depths}
         return min(powers.values()) > FLAT, ", ".join(f"H={depth}: N^{power:.2f}" for depth, power in powers.items())
 
-    in_range = f"relative distance ∝ (L/N)^p with p in [{POWER[0]:g}, {POWER[1]:g}] for N ≥ {ASPECT}·H"
     return [
-        judge("Theorem 1: μPC's gradients become BP's as L/N → 0", in_range, backprop),
-        judge("SP's gradients do not become BP's with width", f"power of N above {FLAT:g} at every depth", apart),
+        judge("becomes-bp", backprop, low=POWER[0], high=POWER[1], aspect=ASPECT),
+        judge("sp-stays-apart", apart, power=FLAT),
     ]
 
 
@@ -188,7 +188,7 @@ def _free_output(config: TheoremConfig, table: Table) -> Claim:
         ends = ", ".join(f"H={row['free_depth']}: {row['distances'][-1]:.2g}" for row in rows)
         return worst <= SOLVED, f"exact solution within {worst:.1g}; after {config.steps} steps of descent {ends}"
 
-    return judge("inference with a free output ends at the forward pass", f"relative distance ≤ {SOLVED:g}", free)
+    return judge("free-output", free, limit=SOLVED)
 
 
 _PROTOCOL = (

@@ -5,8 +5,9 @@ from __future__ import annotations
 import dataclasses
 from pathlib import Path
 
+from ._claims import Claim, judge
 from ._declaration import cells_over, presets
-from ._figure import Claim, Figure, FigureCell, FigureConfig, Finished, Row, RunContext, Table, judge
+from ._figure import Figure, FigureCell, FigureConfig, Finished, Row, RunContext, Table
 from ._measuring import Finding, require
 
 ILL, LONGER = 50.0, 2.0
@@ -90,8 +91,8 @@ def claims(config: ToyConfig, table: Table) -> list[Claim]:
         return ratio > LONGER, f"{ratio:.2f}×"
 
     return [
-        judge("the inference landscape is ill-conditioned", f"κ of the 2 × 2 Hessian > {ILL:g}", ill),
-        judge("gradient descent takes a detour", f"path > {LONGER:g}× the straight line", longer),
+        judge("ill-conditioned", ill, limit=ILL),
+        judge("detour", longer, factor=LONGER),
     ]
 
 

@@ -16,8 +16,9 @@ from pathlib import Path
 
 from .. import plots
 from ._building import PAPER_BATCH, build, load
+from ._claims import Claim, judge
 from ._declaration import cells_over
-from ._figure import Claim, Figure, FigureCell, FigureConfig, Finished, Row, RunContext, Table, judge, select
+from ._figure import Figure, FigureCell, FigureConfig, Finished, Row, RunContext, Table, select
 from ._measuring import grouped, number, require
 from ._methods import METHODS
 from ._training import keeping, whole
@@ -181,10 +182,10 @@ def transfer(config: GridConfig, table: Table, small: Size, large: Size) -> Rate
     return RateTransfer(min(own, key=own.__getitem__), min(there, key=there.__getitem__), there)
 
 
-def _pairs(config: GridConfig) -> dict[str, tuple[Size, Size]]:
-    """Return the smallest network of each ladder with every larger one, by the claim about them."""
+def _pairs(config: GridConfig) -> dict[str, tuple[str, Size, Size]]:
+    """Return the smallest network of each ladder with every larger one, by the id of the claim about them."""
     return {
-        f"rates transfer over {over}: N={small[0]} H={small[1]} to N={large[0]} H={large[1]}": (small, large)
+        f"transfers-N{large[0]}-H{large[1]}": (over, small, large)
         for over, (small, *larger) in ladders(config.widths, config.depths, config.width).items()
         for large in larger
     }
@@ -203,8 +204,11 @@ def claims(config: GridConfig, table: Table) -> list[Claim]:
         regret = found.regret(found.used)
         return regret <= 100 * REGRET, f"{regret:+.1f} %: {used}, own best {best}"
 
-    expected = f"lowest training loss at most {REGRET:.0%} above the large network's own optimum"
-    return [judge(name, expected, transfers, *sizes) for name, sizes in _pairs(config).items()]
+    claim = "transfers-N{large[0]}-H{large[1]}"
+    return [
+        judge(claim, transfers, small, large, over=over, small=small, large=large, limit=REGRET)
+        for over, small, large in _pairs(config).values()
+    ]
 
 
 _SIDE_CHECKS = {("tanh", (1024, 8)): " In float32 instead of bf16, seed 0 comes to 0.0157 (bf16: 0.0154)."}
@@ -213,7 +217,7 @@ _SIDE_CHECKS = {("tanh", (1024, 8)): " In float32 instead of bf16, seed 0 comes 
 def checked(config: GridConfig, table: Table, claim: Claim) -> str:
     """Return whether one seed, the lowest of noisy losses or the place in the grid explains that rates do not
     transfer."""
-    small, large = _pairs(config)[claim.claim]
+    _, small, large = _pairs(config)[claim.id]
     found = transfer(config, table, small, large)
     grids = grouped(select(table, width=large[0], depth=large[1]), "eta", "beta")
     pairs = zip(grids[found.used], grids[found.best], strict=True)
