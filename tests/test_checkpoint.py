@@ -255,7 +255,7 @@ def test_nothing_is_pickled(tmp_path):
 
 
 def test_a_second_writer_is_refused(tmp_path):
-    with only_writer(tmp_path), pytest.raises(ValueError, match="another process is training in .*: let it end"):
+    with only_writer(tmp_path), pytest.raises(ValueError, match="another process is writing in .*: wait for it to end"):
         fit(tmp_path)
     assert fit(tmp_path).steps == 12
 

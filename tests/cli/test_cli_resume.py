@@ -173,7 +173,7 @@ def test_a_second_process_is_refused(train, resume):
         other = resume("--epochs", "2")
     assert other.code == USAGE_ERROR
     assert other.err.splitlines() == [
-        f"mupc train: another process is training in {run.folder}: let it end, or choose another folder."
+        f"mupc train: another process is writing in {run.folder}: wait for it to end, or choose another folder."
     ]
     assert run.json("config.json")["config"]["epochs"] == 1
 

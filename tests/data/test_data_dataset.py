@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import pickle
+
 import numpy as np
 import pytest
 from data_helpers import raises_line
@@ -98,3 +100,10 @@ def test_cached_inputs_follow_the_split():
     whole = make()
     assert len(whole.x_train) == 10  # fills the cache
     assert len(whole.with_validation(4, 0).x_train) == 6
+
+
+def test_an_error_about_data_spells_arguments_and_leaves_file_names_alone():
+    error = data.DataError("{odd}.npz\nis empty", "drop {data_dir}")
+    assert str(error) == "{odd}.npz is empty: drop data_dir"
+    assert error.spelled(lambda name: f"--{name}") == "{odd}.npz is empty: drop --data_dir"
+    assert str(pickle.loads(pickle.dumps(error))) == str(error)

@@ -105,7 +105,7 @@ def test_no_network(cache, monkeypatch, name, files):
         raise requests.exceptions.ConnectionError("Max retries\nexceeded")
 
     monkeypatch.setattr(pooch, "retrieve", retrieve)
-    with raises_line(name, str(cache), f"`mupc data fetch {name}`", "network", "--data-dir DIR", *files):
+    with raises_line(name, str(cache), f"`mupc data fetch {name}`", "network", "pass it as data_dir", *files):
         data.load(name)
     assert not list(cache.rglob("*.*"))
 
@@ -118,7 +118,7 @@ def test_a_failed_download_leaves_nothing_behind(cache):
 
 def test_server_errors(cache, serve):
     serve("mnist", MNIST, gzipped(MNIST), status=404)
-    with raises_line("mnist", "HTTPError", "--data-dir DIR"):
+    with raises_line("mnist", "HTTPError", "data_dir"):
         data.fetch("mnist")
 
 
@@ -130,7 +130,7 @@ def test_download_off(cache):
 def test_a_download_with_the_wrong_checksum_is_discarded(cache, serve, monkeypatch):
     serve("mnist", MNIST, gzipped(MNIST))
     monkeypatch.setattr(requests, "get", lambda url, **kwargs: Response(b"tampered"))
-    with raises_line("train-images-idx3-ubyte.gz", "wrong checksum", "discarded", "--data-dir DIR"):
+    with raises_line("train-images-idx3-ubyte.gz", "wrong checksum", "discarded", "data_dir"):
         data.fetch("mnist")
     assert list(cache.iterdir()) == []
 

@@ -158,9 +158,9 @@ def test_an_explicit_folder_is_never_filled_by_a_download(tmp_path):
     folder = tmp_path / "own"
     folder.mkdir()
     files = [f"{name}.gz" for name in IDX_NAMES]
-    with raises_line(str(folder), *files, "`mupc data fetch mnist`", "drop --data-dir"):
+    with raises_line(str(folder), *files, "`mupc data fetch mnist`", "drop data_dir"):
         data.load("mnist", data_dir=folder)
-    with raises_line(str(tmp_path / "typo"), "is not a folder", "mupc data fetch", "drop --data-dir"):
+    with raises_line(str(tmp_path / "typo"), "is not a folder", "mupc data fetch", "drop data_dir"):
         data.load("mnist", data_dir=tmp_path / "typo")
     with raises_line(str(tmp_path / "typo"), "is not a folder"):
         data.available(tmp_path / "typo")

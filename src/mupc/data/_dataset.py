@@ -1,4 +1,4 @@
-"""What a data set is once it has been read: two or three splits of numpy arrays and how to normalise them."""
+"""A data set that has been read: two or three splits of numpy arrays, and how to normalise them."""
 
 from __future__ import annotations
 
@@ -10,12 +10,22 @@ from typing import Any
 
 import numpy as np
 
+from ..io import checks
 
-class DataError(ValueError):
-    """A data set cannot be used as asked; the message is one line that says what is wrong and what to do."""
 
-    def __init__(self, message: str) -> None:
-        super().__init__(" ".join(message.split()))  # one line, whatever a file name or a library put in it
+class DataError(checks.ArgumentError):
+    """Data that cannot be used as asked. The message is one line that says what is wrong and what to do.
+
+    **Arguments:** the `problem`, and the `cure`, which may name arguments in braces as in an `ArgumentError`.
+    """
+
+    def __init__(self, problem: str, cure: str = "") -> None:
+        self.problem = " ".join(problem.split())  # one line, whatever a file name or a library put in it
+        literal = self.problem.replace("{", "{{").replace("}", "}}")
+        super().__init__("", f"{literal}:" if cure else literal, cure)
+
+    def __reduce__(self) -> tuple[type[DataError], tuple[str, str]]:
+        return type(self), (self.problem, self.cure)
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,8 +71,8 @@ class Split:
     def __post_init__(self) -> None:
         if self.raw.ndim != 2 or len(self.raw) != len(self.targets):
             raise DataError(
-                f"a split needs raw of shape (n, features) and n targets, got {self.raw.shape} "
-                f"and {self.targets.shape}: reshape the inputs or drop the unmatched samples"
+                f"a split needs raw (n, features) and n targets, got shapes {self.raw.shape} and {self.targets.shape}",
+                "reshape the inputs or drop the unmatched samples",
             )
 
     def __repr__(self) -> str:
@@ -72,7 +82,7 @@ class Split:
         return len(self.raw)
 
     def take(self, indices: np.ndarray) -> Split:
-        """The samples at `indices`, as a new split."""
+        """Return the samples at `indices` as a new split."""
         return Split(self.raw[indices], self.targets[indices])
 
 
@@ -81,8 +91,8 @@ class Dataset:
     """A data set: splits as stored, how to normalise them, and where they came from.
 
     `classes` is None for regression. `image_shape` is `(height, width)` or, channel first,
-    `(channels, height, width)`; `raw` is flattened in that order. `official` says that the contents match
-    the published checksums. `source` says in one line where the data was read from.
+    `(channels, height, width)`; `raw` is flattened in that order. `official` says whether the contents match the
+    published checksums, `source` where the data were read from.
 
     >>> from mupc import data
     >>> digits = data.load("digits")
@@ -133,16 +143,18 @@ class Dataset:
         return self.encode(self.test.targets)
 
     def encode(self, targets: np.ndarray) -> np.ndarray:
-        """Targets as the network meets them, `(n, out_size)` float32: labels one-hot, regression as it is."""
+        """Return targets as the network learns them, `(n, out_size)` float32: labels one-hot, regression unchanged."""
         targets = np.asarray(targets)
         if self.classes is None:
             if targets.ndim != 2 or targets.shape[1] != self.out_size:
-                raise DataError(f"targets have shape {targets.shape}: pass an array of shape (n, {self.out_size})")
+                raise DataError(f"targets have shape {targets.shape}", f"pass an array of shape (n, {self.out_size})")
             return targets.astype(np.float32)
         if targets.ndim != 1 or not np.issubdtype(targets.dtype, np.integer):
-            raise DataError(f"labels are {targets.dtype} of shape {targets.shape}: pass integers of shape (n,)")
+            raise DataError(f"labels are {targets.dtype} of shape {targets.shape}", "pass integers of shape (n,)")
         if len(targets) and not 0 <= targets.min() <= targets.max() < self.classes:
-            raise DataError(f"labels run from {targets.min()} to {targets.max()}: pass labels 0 to {self.classes - 1}")
+            raise DataError(
+                f"labels run from {targets.min()} to {targets.max()}", f"pass labels 0 to {self.classes - 1}"
+            )
         encoded = np.zeros((len(targets), self.classes), np.float32)
         encoded[np.arange(len(targets)), targets] = 1
         return encoded
@@ -150,8 +162,8 @@ class Dataset:
     def with_validation(self, fraction_or_count: float | int, seed: int = 0) -> Dataset:
         """Move a random part of the training split into a validation split.
 
-        A float in (0, 1) is a fraction of the training split, an int is a number of samples. The same
-        seed always gives the same parts. The normalisation stays that of the whole data set.
+        A float in (0, 1) is a fraction of the training split, an int a number of samples. The same seed always gives
+        the same parts. The normalisation stays that of the whole data set.
 
         >>> from mupc import data
         >>> digits = data.load("digits").with_validation(100, seed=0)
@@ -159,7 +171,7 @@ class Dataset:
         100
         """
         if self.validation is not None:
-            raise DataError(f"{self.name} already has a validation split: start from the data set without one")
+            raise DataError(f"{self.name} already has a validation split", "start from the data set without one")
         count = _validation_count(fraction_or_count, len(self.train))
         order = np.random.default_rng(seed).permutation(len(self.train))
         # Sorted, so that samples keep the order of the file within each part.
@@ -175,6 +187,6 @@ def _validation_count(size: float | int, available: int) -> int:
     if fraction and 0 < size < 1 and 0 < round(size * available) < available:
         return round(size * available)
     raise DataError(
-        f"a validation split of {size!r} is not possible: give a fraction between 0 and 1, "
-        f"or a whole number of samples from 1 to {available - 1}"
+        f"a validation split of {size!r} is not possible",
+        f"give a fraction between 0 and 1, or a whole number of samples from 1 to {available - 1}",
     )

@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..io import cache_folder
-from ._catalogue import Download, File, NamedDataset, find_entry
+from ._catalogue import Download, NamedDataset, PublishedFile, find_named
 from ._dataset import DataError
-from ._formats import Damaged, read
-from ._locate import PathLike, find_file, searched, wanted
+from ._formats import DamagedFileError, read_contents
+from ._locate import PathLike, find_file, searched_paths
 
 if TYPE_CHECKING:
     from rich.progress import Progress
@@ -25,16 +25,16 @@ _MOST_MEMBERS = 32  # CIFAR-10's archive has 9
 def fetch(name: str, *, data_dir: PathLike | None = None, progress: bool = True) -> Path:
     """Download a data set and return the folder its files are in.
 
-    The files go to the cache folder, or to `data_dir`. Those already there with the right contents are
-    kept, others are replaced. An interrupted download leaves no half file behind.
+    The files go to the cache folder, or to `data_dir`. Files already there with the right contents are kept, others are
+    replaced. An interrupted download leaves no incomplete file behind.
 
     ```python
     folder = mupc.data.fetch("mnist")
     ```
     """
-    entry = find_entry(name)
+    entry = find_named(name)
     if not entry.downloads:
-        raise DataError(f"{name} comes with its library, there is nothing to fetch: load it directly")
+        raise DataError(f"{name} comes with its library, there is nothing to fetch", "load it directly")
     root = cache_folder() if data_dir is None else Path(data_dir).expanduser()
     folder = root / entry.folder
     due = [part for part in entry.downloads if not all(is_intact(folder, file) for file in part.files)]
@@ -46,9 +46,8 @@ def fetch(name: str, *, data_dir: PathLike | None = None, progress: bool = True)
         from rich.console import Console
         from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
     except ImportError as error:
-        raise DataError(
-            f"fetching {name} needs the package {error.name}, which is missing: pip install pooch rich"
-        ) from None
+        missing = f"fetching {name} needs the package {error.name}, which is missing"
+        raise DataError(missing, "pip install pooch rich") from None
 
     console = Console(stderr=True)
     columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TimeRemainingColumn())
@@ -63,31 +62,31 @@ def fetch(name: str, *, data_dir: PathLike | None = None, progress: bool = True)
     except OSError as error:
         reason = error.strerror or type(error).__name__
         raise DataError(
-            f"{name} cannot be stored in {folder} ({reason}): free or unlock that folder, "
-            "or set MUPC_CACHE to one you can write to"
+            f"{name} cannot be stored in {folder} ({reason})",
+            "free or unlock that folder, or set MUPC_CACHE to one you can write to",
         ) from None
     finally:
         with contextlib.suppress(OSError):
-            folder.rmdir()  # does nothing unless it is empty: a download that failed leaves no folder behind
+            folder.rmdir()  # only if it is empty: a download that failed leaves no folder behind
     return folder
 
 
-def is_intact(folder: Path, file: File) -> bool:
-    """Whether the folder holds the file with its published contents."""
+def is_intact(folder: Path, file: PublishedFile) -> bool:
+    """Return whether the folder holds the file with its published contents."""
     path = find_file(folder, file)
     try:
-        return path is not None and read(path, file.size).sha256 == file.sha256
-    except Damaged:
+        return path is not None and read_contents(path, file.size).sha256 == file.sha256
+    except DamagedFileError:
         return False
 
 
-def unpack(archive: Path, folder: Path, files: Sequence[File]) -> None:
+def unpack(archive: Path, folder: Path, files: Sequence[PublishedFile]) -> None:
     """Take the expected files, and nothing else, out of a tar archive.
 
-    An archive that lacks one, or in which one is not a plain file of the published size, is refused whole.
+    An archive in which one of them is missing, or is not a plain file of the published size, is refused whole.
     """
     expected = {f"{folder.name}/{file.name}": file for file in files}
-    bad = DataError(f"{archive} is not the published archive: delete it and fetch the data set again")
+    bad = DataError(f"{archive} is not the published archive", "delete it and fetch the data set again")
     with tempfile.TemporaryDirectory(dir=folder) as scratch:
         try:
             with tarfile.open(archive) as tar:
@@ -112,10 +111,10 @@ def _retrieve(entry: NamedDataset, download: Download, folder: Path, bars: Progr
     import pooch
     import requests
 
-    pooch.get_logger().setLevel("WARNING")  # the progress bar already says it
+    pooch.get_logger().setLevel("WARNING")  # the progress bar shows the rest
     by_hand = (
         f"run `mupc data fetch {entry.name}` on a machine with network and copy its cache folder, "
-        f"or pass --data-dir DIR with the files {wanted(entry)}"
+        f"or put the files {entry.file_names} into a folder and pass it as {{data_dir}}"
     )
     try:
         path = pooch.retrieve(
@@ -127,18 +126,18 @@ def _retrieve(entry: NamedDataset, download: Download, folder: Path, bars: Progr
         )
     except requests.exceptions.RequestException as error:
         raise DataError(
-            f"{entry.name} is not in {searched(entry)} and cannot be downloaded from {download.url} "
-            f"({type(error).__name__}; is there a network?): {by_hand}"
+            f"{entry.name} is not in {searched_paths(entry)} and cannot be downloaded from {download.url} "
+            f"({type(error).__name__}; is there a network?)",
+            by_hand,
         ) from None
     except ValueError:
-        raise DataError(
-            f"{download.url} gave a file with the wrong checksum, which was discarded: try again later, or {by_hand}"
-        ) from None
+        wrong = f"{download.url} gave a file with the wrong checksum, which was discarded"
+        raise DataError(wrong, f"try again later, or {by_hand}") from None
     return Path(path)
 
 
 class _Bar:
-    """What pooch asks of a progress bar, drawn by rich."""
+    """A progress bar with the methods that pooch calls, drawn by rich."""
 
     def __init__(self, bars: Progress, label: str) -> None:
         self._bars, self._task = bars, bars.add_task(label, total=None)
@@ -158,4 +157,4 @@ class _Bar:
         self._bars.reset(self._task)
 
     def close(self) -> None:
-        """Nothing to do: the context of the bars closes them."""
+        """Do nothing: the context of the bars closes them."""

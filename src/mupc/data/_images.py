@@ -1,4 +1,4 @@
-"""Folders of images: PNG and JPEG files in the order of their names, subfolders named 0, 1, 2 … for their classes."""
+"""Folders of images: PNG and JPEG files in the order of their names. Subfolders named 0, 1, 2 … are classes."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ import numpy as np
 from ._dataset import DataError
 
 _SUFFIXES = (".png", ".jpg", ".jpeg")
-_FORMATS = ("PNG", "JPEG")  # all other decoders of the imaging library stay unused
+_FORMATS = ("PNG", "JPEG")  # no other decoder of the imaging library is used
 _MODES = {1: "L", 3: "RGB", 4: "RGBA"}
 _EIGHT_BITS = ("1", "L", "LA", "P", "PA", "RGB", "RGBA", "CMYK", "YCbCr")
-_MOST_PIXELS = 50_000_000  # a small file may claim to be a huge image
+_MOST_PIXELS = 50_000_000  # even a small file may claim to be a huge image
 
 
 @dataclass(frozen=True)
@@ -27,30 +27,32 @@ class ImageFolder:
     labels: np.ndarray | None
 
     def read(self, start: int, stop: int, image_shape: tuple[int, ...], resize: bool) -> np.ndarray:
-        """The images from `start` to `stop` as uint8 rows, flattened channel first."""
+        """Return the images from `start` to `stop` as uint8 rows, flattened channel first."""
         return np.stack([read_image(path, image_shape, resize) for path in self.files[start:stop]])
 
 
 def find_images(folder: Path) -> ImageFolder:
-    """The images in a folder, or in its subfolders named 0, 1, 2 …; other files are passed over."""
+    """Return the images in a folder, or in its subfolders named 0, 1, 2 …; other files are ignored."""
     own = _images(folder)
     below = sorted(path for path in folder.iterdir() if path.is_dir() and _images(path))
     if own and below:
-        raise DataError(f"{folder} holds images beside folders of images ({below[0].name}): move them apart")
+        raise DataError(f"{folder} holds images and a folder of images ({below[0].name})", "move them apart")
     wrong = [path.name for path in below if not (path.name.isascii() and path.name.isdecimal() and len(path.name) < 9)]
     if wrong:
-        raise DataError(f"{folder} has images in a subfolder {wrong[0]!r}: name subfolders after their classes, 0, 1 …")
+        raise DataError(
+            f"{folder} has images in a subfolder {wrong[0]!r}", "name subfolders after their classes, 0, 1 …"
+        )
     if not (own or below):
-        raise DataError(f"{folder} holds no {', '.join(_SUFFIXES)} files: give a folder of images, or a .npz file")
+        raise DataError(f"{folder} holds no {', '.join(_SUFFIXES)} files", "give a folder of images, or a .npz file")
     files = own or [path for part in below for path in _images(part)]
     labels = np.array([int(path.parent.name) for path in files], np.int32) if below else None
     return ImageFolder(tuple(files), tuple(str(path.relative_to(folder)) for path in files), labels)
 
 
 def read_image(path: Path, image_shape: Sequence[int], resize: bool = False) -> np.ndarray:
-    """One image as a uint8 row: grey, RGB or RGBA as the shape has it, flattened channel first.
+    """Return an image as a uint8 row: grey, RGB or RGBA as the shape says, flattened channel first.
 
-    Of another size it is refused, unless `resize`.
+    An image of another size is refused, unless `resize`.
     """
     from PIL import Image
 
@@ -58,7 +60,7 @@ def read_image(path: Path, image_shape: Sequence[int], resize: bool = False) -> 
     mode = _MODES[channels[0] if channels else 1]
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of sizes, which are checked here, and of harmless metadata
+            warnings.simplefilter("ignore")  # about sizes, which are checked here, and harmless metadata
             with Image.open(path, formats=_FORMATS) as image:
                 _check_image(path, image.size, image.mode, (width, height), resize)
                 picture = image.convert(mode)
@@ -68,10 +70,10 @@ def read_image(path: Path, image_shape: Sequence[int], resize: bool = False) -> 
     except DataError:
         raise
     except Image.DecompressionBombError:
-        raise DataError(f"{path} has too many pixels: give images of at most {_MOST_PIXELS:,}") from None
+        raise DataError(f"{path} has too many pixels", f"give images of at most {_MOST_PIXELS:,}") from None
     except (OSError, SyntaxError, ValueError, MemoryError) as error:  # what the decoders raise for damaged files
         reason = getattr(error, "strerror", None) or "damaged, or neither PNG nor JPEG"
-        raise DataError(f"{path} cannot be read ({reason}): save it again, or take it out of the folder") from None
+        raise DataError(f"{path} cannot be read ({reason})", "save it again, or take it out of the folder") from None
     return (np.moveaxis(pixels, -1, 0) if pixels.ndim == 3 else pixels).reshape(-1)
 
 
@@ -81,13 +83,13 @@ def _images(folder: Path) -> list[Path]:
 
 
 def _check_image(path: Path, size: tuple[int, int], mode: str, wanted: tuple[int, int], resize: bool) -> None:
-    """Refuses, before anything is decoded, what cannot be used."""
+    """Refuse an image that cannot be used, before anything is decoded."""
     if size[0] * size[1] > _MOST_PIXELS:
-        raise DataError(f"{path} has {size[0]} × {size[1]} pixels: give images of at most {_MOST_PIXELS:,}")
+        raise DataError(f"{path} has {size[0]} × {size[1]} pixels", f"give images of at most {_MOST_PIXELS:,}")
     if mode not in _EIGHT_BITS:
-        raise DataError(f"{path} has pixels of the kind {mode}: save it with 8 bits per channel")
+        raise DataError(f"{path} has pixels of the kind {mode}", "save it with 8 bits per channel")
     if size != wanted and not resize:
         raise DataError(
-            f"{path} has {size[0]} × {size[1]} pixels and the network takes {wanted[0]} × {wanted[1]} (width × "
-            "height): save it so, or pass --resize"
+            f"{path} has {size[0]} × {size[1]} pixels and the network takes {wanted[0]} × {wanted[1]} (width × height)",
+            "save it at that size, or pass {resize}",
         )

@@ -6,18 +6,19 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
-from ._catalogue import NAMED_DATASETS, File, NamedDataset, find_entry
+from ..io import checks
+from ._catalogue import NAMED_DATASETS, NamedDataset, PublishedFile, find_named
 from ._dataset import DataError, Dataset
 from ._digits import load_digits
 from ._fetch import fetch
-from ._formats import Contents, Damaged, read
-from ._locate import Location, PathLike, locate, searched, survey, wanted
+from ._formats import DamagedFileError, FileContents, read_contents
+from ._locate import FolderSearch, PathLike, locate, search_folders, searched_paths
 from ._npz import load_npz
 
 
 @dataclass(frozen=True)
 class Available:
-    """A data set that can be asked for by name, and where it was found (None: it has to be fetched)."""
+    """A data set with a name, and where it was found; None if it has to be fetched."""
 
     name: str
     image_shape: tuple[int, ...]
@@ -33,7 +34,7 @@ class Available:
 
 @dataclass(frozen=True)
 class FileCheck:
-    """The verdict on one file of a data set; when it is not ok, the message says why and the cure what to do."""
+    """The verdict on one file of a data set. If it is not ok, the message says why and the cure what to do."""
 
     file: str
     ok: bool
@@ -52,30 +53,32 @@ def load(
 ) -> Dataset:
     """Load a data set: `"digits"`, `"mnist"`, `"fashion-mnist"`, `"cifar10"`, or the path of a `.npz` file.
 
-    Files are looked for in `data_dir` if given, then where the system's packages put them, then in the cache
-    folder (`~/.cache/mupc`, or the environment variable `MUPC_CACHE`). If they are nowhere they are
-    downloaded, unless `download` is False or `data_dir` was given.
+    Files are searched in `data_dir` if given, then where the system's packages put them, then in the cache folder
+    (`~/.cache/mupc`, or the environment variable `MUPC_CACHE`). If they are nowhere, they are downloaded, unless
+    `download` is False or `data_dir` was given.
 
-    `verify` refuses files that are whole but differ from the published ones; without it they load with
-    `official` False. `classes` is for `.npz` files whose splits do not show every class.
+    `verify` refuses files that are whole but differ from the published ones; without it they load with `official`
+    False. `classes` is for `.npz` files whose splits do not show every class.
 
     >>> from mupc import data
     >>> data.load("digits").image_shape
     (8, 8)
     """
     name = os.fspath(name)
+    if classes is not None:
+        checks.integer("classes", classes, at_least=2)
     if name.lower().endswith(".npz"):
         return load_npz(name, classes)
-    entry = find_entry(name)
+    entry = find_named(name)
     if classes not in (None, entry.classes):
-        raise DataError(f"{name} has {entry.classes} classes, not {classes}: drop classes")
+        raise checks.ArgumentError("classes", f"must be {entry.classes} for {name}, got {classes}.", "Leave it out.")
     if not entry.downloads:
         return load_digits(entry)
     return _read_dataset(entry, _obtain(entry, data_dir, download), verify)
 
 
 def available(data_dir: PathLike | None = None) -> list[Available]:
-    """The data sets with a name, and whether they are present.
+    """Return the data sets with a name, and where each was found.
 
     >>> from mupc import data
     >>> [record.name for record in data.available()]
@@ -85,22 +88,22 @@ def available(data_dir: PathLike | None = None) -> list[Available]:
 
 
 def check(name: PathLike, data_dir: PathLike | None = None) -> list[FileCheck]:
-    """Verify every file of a data set against its published contents, without downloading anything.
+    """Compare every file of a data set with its published contents, without downloading anything.
 
     >>> from mupc import data
     >>> [result.ok for result in data.check("digits")]
     [True]
     """
     name = os.fspath(name)
-    if name.lower().endswith(".npz") or not find_entry(name).downloads:
+    if name.lower().endswith(".npz") or not find_named(name).downloads:
         try:
             return [FileCheck(name, True, f"read from {load(name).source}")]
         except DataError as error:
             return [FileCheck(name, False, str(error))]
-    entry = find_entry(name)
-    # The place that load would read, or else the one that comes nearest to it.
-    best = max(survey(entry, data_dir), key=lambda holding: sum(path is not None for path in holding.files))
-    absent = f"not in {best.place.folder}" if any(best.files) else f"not in {searched(entry, data_dir)}"
+    entry = find_named(name)
+    # The folder that `load` would read, or else the one with the most files.
+    best = max(search_folders(entry, data_dir), key=lambda search: len(search.found))
+    absent = f"not in {best.folder.path if best.found else searched_paths(entry, data_dir)}"
     return [
         _check_file(entry, file, path)
         if path
@@ -112,57 +115,47 @@ def check(name: PathLike, data_dir: PathLike | None = None) -> list[FileCheck]:
 def _describe(entry: NamedDataset, data_dir: PathLike | None) -> Available:
     where: str | None = "scikit-learn"
     if entry.downloads:
-        complete = (holding for holding in survey(entry, data_dir) if all(holding.files))
-        where = next((holding.place.label for holding in complete), None)
+        searches = search_folders(entry, data_dir)
+        where = next((search.folder.label for search in searches if search.complete), None)
     return Available(entry.name, entry.image_shape, entry.train, entry.test, entry.classes, where)
 
 
-def _obtain(entry: NamedDataset, data_dir: PathLike | None, download: bool) -> Location:
-    """The files of a data set, downloaded if need be and allowed."""
-    location = locate(entry, data_dir)
-    if location is None and download and data_dir is None:
+def _obtain(entry: NamedDataset, data_dir: PathLike | None, download: bool) -> FolderSearch:
+    """Return where the files of a data set are, after a download if necessary and allowed."""
+    search = locate(entry, data_dir)
+    if search is None and download and data_dir is None:
         fetch(entry.name)
-        location = locate(entry)
-    if location is not None:
-        return location
-    cure = f"put there {wanted(entry)}, or " if data_dir is not None else ""
-    drop = " and drop --data-dir" if data_dir is not None else ""
-    raise DataError(
-        f"{entry.name} is not in {searched(entry, data_dir)}: {cure}run `mupc data fetch {entry.name}`{drop}"
-    )
+        search = locate(entry)
+    if search is None:
+        cure = f"run `mupc data fetch {entry.name}`"
+        if data_dir is not None:
+            cure = f"put there {entry.file_names}, or {cure} and drop {{data_dir}}"
+        raise DataError(f"{entry.name} is not in {searched_paths(entry, data_dir)}", cure)
+    return search
 
 
-def _read_dataset(entry: NamedDataset, location: Location, verify: bool) -> Dataset:
-    official = True
-    contents: list[Contents] = []
+def _read_dataset(entry: NamedDataset, search: FolderSearch, verify: bool) -> Dataset:
     try:
-        for file, path in zip(entry.files, location.files, strict=True):
-            contents.append(read(path, file.size))
+        contents = [read_contents(path, file.size) for file, path in zip(entry.files, search.found, strict=True)]
         train, test = entry.parse(contents, entry.image_shape, entry.classes)
-    except Damaged as error:
-        raise DataError(f"{error}; {_replace(entry)}") from None
-    for file, content in zip(entry.files, contents, strict=True):
-        if content.sha256 != file.sha256:
-            official = False
-            if verify:
-                raise DataError(_mismatch(entry, file, content))
-    return Dataset(
-        name=entry.name,
-        train=train,
-        test=test,
-        validation=None,
-        classes=entry.classes,
-        image_shape=entry.image_shape,
-        normalisation=entry.normalisation,
-        official=official,
-        source=location.place.label,
-    )
+    except DamagedFileError as error:
+        raise DataError(str(error), _replace(entry, "{data_dir}")) from None
+    others = [
+        (file, content) for file, content in zip(entry.files, contents, strict=True) if content.sha256 != file.sha256
+    ]
+    if others and verify:
+        file, content = others[0]
+        raise DataError(
+            f"{content.path} does not match the published checksum of {entry.name} ({_checksums(file, content)})",
+            f"{_replace(entry, '{data_dir}')}, or pass --no-verify-data (in Python verify=False) to use it as it is",
+        )
+    return entry.with_splits(train, test, official=not others, source=search.folder.label)
 
 
-def _check_file(entry: NamedDataset, file: File, path: Path) -> FileCheck:
+def _check_file(entry: NamedDataset, file: PublishedFile, path: Path) -> FileCheck:
     try:
-        content = read(path, file.size)
-    except Damaged as error:
+        content = read_contents(path, file.size)
+    except DamagedFileError as error:
         return FileCheck(path.name, False, str(error), cure=_replace(entry))
     if content.sha256 != file.sha256:
         cure = f"{_replace(entry)}, or use it as it is with `mupc train --no-verify-data`"
@@ -170,16 +163,9 @@ def _check_file(entry: NamedDataset, file: File, path: Path) -> FileCheck:
     return FileCheck(path.name, True, "matches the published checksum")
 
 
-def _replace(entry: NamedDataset) -> str:
-    return f"delete the file and run `mupc data fetch {entry.name}` (then leave --data-dir out)"
+def _replace(entry: NamedDataset, data_dir: str = "--data-dir") -> str:
+    return f"delete the file and run `mupc data fetch {entry.name}` (then leave {data_dir} out)"
 
 
-def _mismatch(entry: NamedDataset, file: File, content: Contents) -> str:
-    return (
-        f"{content.path} does not match the published checksum of {entry.name} ({_checksums(file, content)}); "
-        f"{_replace(entry)}, or pass --no-verify-data to use it as it is"
-    )
-
-
-def _checksums(file: File, content: Contents) -> str:
+def _checksums(file: PublishedFile, content: FileContents) -> str:
     return f"sha256 {content.sha256[:12]}…, expected {file.sha256[:12]}…"

@@ -1,4 +1,4 @@
-"""Data sets of the user: `.npz` files with x_train, y_train, x_test and y_test, never unpickled."""
+"""The user's own data: `.npz` files with x_train, y_train, x_test and y_test, never unpickled."""
 
 from __future__ import annotations
 
@@ -16,25 +16,23 @@ from ._catalogue import CENTRED
 from ._dataset import DataError, Dataset, Normalisation, Split
 
 _KEYS = ("x_train", "y_train", "x_test", "y_test")
-_MOST_BYTES = 64 * 2**30  # of one array, uncompressed: beyond any memory this library is used with
-_MOST_COMPRESSED = 1032  # the best that deflate can do: what claims to hold more lies
-_MOST_LABELS = 1000  # whole numbers below that, kept as floats, may be labels
+_MOST_BYTES = 64 * 2**30  # of one array, uncompressed: more than any machine with this library has
+_MOST_COMPRESSED = 1032  # the best that deflate can do: a file that claims to hold more is corrupt
+_MOST_LABELS = 1000  # whole numbers below this, stored as floats, may be labels
 _CHANNELS = (1, 3, 4)
 _HEADERS = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
 
 
 def load_npz(name: str, classes: int | None = None) -> Dataset:
-    """The data set in a `.npz` file.
+    """Return the data set in a `.npz` file.
 
-    Integer targets of shape (n,), or one-hot rows of integers, are classification; other targets are
-    regression. uint8 inputs are taken for pixels and go to [-1, 1]; others are standardised, feature by
-    feature, with the mean and standard deviation of the training split.
+    Integer targets of shape (n,), or one-hot rows of integers, are classification; other targets are regression.
+    uint8 inputs are pixels and go to [-1, 1]; others are standardised, feature by feature, with the mean and standard
+    deviation of the training split.
     """
     arrays = _read_arrays(name, _KEYS)
     shape = _check_inputs(name, arrays)
     inputs = {key: _as_raw(name, key, arrays[key]) for key in ("x_train", "x_test")}
-    if classes is not None and classes < 2:
-        _fail(name, f"classes is {classes}", "give 2 or more, or leave it out")
     targets, found = _as_targets(name, arrays, classes)
     image = len(shape) == 2 or (len(shape) == 3 and shape[0] in _CHANNELS)
     return Dataset(
@@ -51,7 +49,7 @@ def load_npz(name: str, classes: int | None = None) -> Dataset:
 
 
 def read_samples(name: str) -> tuple[np.ndarray, np.ndarray | None]:
-    """The samples `x` of a `.npz` file as they are stored, one row each, and the targets `y` if it has them: labels of
+    """Return the samples `x` of a `.npz` file as stored, one row each, and the targets `y` if it has them: labels of
     shape (n,), or values of shape (n, outputs)."""
     arrays = _read_arrays(name, ("x",), optional=("y",))
     x, y = arrays["x"], arrays.get("y")
@@ -63,7 +61,7 @@ def read_samples(name: str) -> tuple[np.ndarray, np.ndarray | None]:
 
 
 def _fail(name: str, problem: str, cure: str) -> NoReturn:
-    raise DataError(f"{name}: {problem}: {cure}")
+    raise DataError(f"{name}: {problem}", cure)
 
 
 def _read_arrays(name: str, keys: tuple[str, ...], optional: tuple[str, ...] = ()) -> dict[str, np.ndarray]:
@@ -71,7 +69,7 @@ def _read_arrays(name: str, keys: tuple[str, ...], optional: tuple[str, ...] = (
     if not path.is_file():
         _fail(name, "there is no such file", "check the path, or make it with numpy.savez")
     try:
-        with warnings.catch_warnings(action="ignore"), zipfile.ZipFile(path) as archive:  # of numpy, about old headers
+        with warnings.catch_warnings(action="ignore"), zipfile.ZipFile(path) as archive:  # old headers
             held = archive.namelist()
             missing = [key for key in keys if f"{key}.npy" not in held]
             if missing:
@@ -90,7 +88,7 @@ def _read_arrays(name: str, keys: tuple[str, ...], optional: tuple[str, ...] = (
 
 
 def _check_header(name: str, key: str, archive: zipfile.ZipFile, total: int) -> None:
-    """Refuse, before numpy allocates anything, what is not a plain array of the size its header says."""
+    """Refuse anything but a plain array of the size that its header says, before numpy allocates memory."""
     held = archive.getinfo(f"{key}.npy").file_size
     with archive.open(f"{key}.npy") as stream:
         try:
@@ -111,7 +109,7 @@ def _check_header(name: str, key: str, archive: zipfile.ZipFile, total: int) -> 
 
 
 def _check_inputs(name: str, arrays: dict[str, np.ndarray]) -> tuple[int, ...]:
-    """The shape of one sample, once the arrays agree with each other."""
+    """Check that the arrays agree with each other, and return the shape of one sample."""
     for key in _KEYS:
         if not arrays[key].size:
             _fail(name, f"{key} is empty, with shape {arrays[key].shape}", "save at least one sample")
@@ -149,21 +147,17 @@ def _finite(name: str, key: str, values: np.ndarray) -> np.ndarray:
 def _as_targets(
     name: str, arrays: dict[str, np.ndarray], classes: int | None
 ) -> tuple[dict[str, np.ndarray], int | None]:
-    """The targets, and the number of classes (None: regression)."""
+    """Return the targets, and the number of classes (None: regression)."""
     kinds, targets = {}, {}
     for key in ("y_train", "y_test"):
         kinds[key], targets[key] = _read_targets(name, key, arrays[key])
     if len(set(kinds.values())) > 1:
-        said = " and ".join(f"{key} is for {kind}" for key, kind in kinds.items())
-        _fail(name, said, "save both with the same type and number of dimensions")
+        mixed = " and ".join(f"{key} is for {kind}" for key, kind in kinds.items())
+        _fail(name, mixed, "save both with the same type and number of dimensions")
     train, test = targets["y_train"], targets["y_test"]
     if kinds["y_train"] == "regression":
         if classes is not None:
-            _fail(
-                name,
-                f"y_train is {arrays['y_train'].dtype}, for regression",
-                "drop classes, or save integers",
-            )
+            _fail(name, f"y_train is {arrays['y_train'].dtype}, for regression", "drop classes, or save integers")
         if arrays["y_train"].ndim == 1 and np.isin(train, np.arange(_MOST_LABELS)).all():
             cure = "save y_train.astype(int) for classification, or y_train[:, None] for regression"
             _fail(name, "y_train holds whole numbers as floats, which may be labels or values", cure)
@@ -175,7 +169,7 @@ def _as_targets(
     if len(np.unique(train)) < 2:
         _fail(name, f"y_train has a single class, {train[0]}", "save samples of at least two classes")
     if classes is None and one_hot is None and found > len(train):
-        cure = f"relabel the classes from 0, or pass classes={found}"
+        cure = f"relabel the classes from 0, or pass classes={found} in Python"
         _fail(name, f"labels go up to {found - 1} with only {len(train)} training samples", cure)
     for key, labels in targets.items():
         wrong = (labels < 0) | (labels >= found)
@@ -193,7 +187,7 @@ def _read_targets(name: str, key: str, y: np.ndarray) -> tuple[str, np.ndarray]:
     if y.ndim > 2:
         _fail(name, f"{key} has shape {y.shape}", "save targets of shape (n,) or (n, outputs)")
     if whole and y.shape[1] == 1:
-        # Labels kept as a column are common; taking them for numbers to regress would go unnoticed.
+        # Labels stored as a column are common; nobody would notice if they were regressed.
         cure = f"save {key}.ravel() for classification, or floats for regression"
         _fail(name, f"{key} is a column of integers, which may be labels or values", cure)
     if whole and ((y == 0) | (y == 1)).all() and (y.sum(axis=1) == 1).all():

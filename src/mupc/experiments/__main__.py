@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from ..io import Interruption
-from ..io.checks import ArgumentError
+from ..io.checks import ArgumentError, flag_spelling
 from ._catalogue import find_figures
 from ._driver import USAGE_ERROR, WORK, FigureJob, describe_cell, run_figures
 from ._figure import PRESETS, Figure, FigureConfig
@@ -77,7 +77,7 @@ def main(argv: list[str] | None = None) -> int:
             return _list_cells(jobs, store, shard)
         options = RunOptions(shard, words.seconds_limit, words.resume, words.at_once)
     except ArgumentError as error:
-        reporter.complain(error.spelled(lambda name: f"--{name.replace('_', '-')}"))
+        reporter.complain(error.spelled(flag_spelling))
         return USAGE_ERROR
     except ValueError as error:
         reporter.complain(str(error))

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Protocol, runtime_checkable
 
 from ..data import DataError
-from ..io import Interruption
+from ..io import Interruption, checks
 from ._figure import Figure, FigureCell, FigureConfig, Row, RunContext
 from ._runner import CellReport, FigureProgress, RunOptions, execute
 from ._store import CellStore
@@ -70,7 +70,7 @@ def run_figures(
             reporter.complain(wrong)
             return USAGE_ERROR
         except DataError as error:
-            reporter.complain(f"{figure.slug}: {error}")
+            reporter.complain(f"{figure.slug}: {error.spelled(checks.flag_spelling)}")
             code = USAGE_ERROR
             continue
         problems = _problems(progress, store)

@@ -1,4 +1,4 @@
-"""Files, locks, signals, provenance and checks of arguments: what every other package stands on."""
+"""Files, locks, signals, provenance and checks of arguments, for all other packages."""
 
 from . import checks as checks
 from ._files import cache_folder as cache_folder

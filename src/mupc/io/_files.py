@@ -5,7 +5,7 @@ from pathlib import Path
 
 
 def write_whole(target: Path, content: str | bytes, own: str = "") -> None:
-    """Writes a file, whole or not at all. `own` tells processes apart that may write the same file at once."""
+    """Write a file whole or not at all. Processes that may write the same file at once each pass an `own` text."""
     scratch = target.with_name(f".{target.name}{own}.part")
     try:
         scratch.write_bytes(content.encode() if isinstance(content, str) else content)

@@ -11,13 +11,13 @@ NOTE = "stopping after the steps in flight; once more to stop at once.\n"
 
 
 class Interruption:
-    """A context that hears Ctrl-C and SIGTERM. Calling it says whether there was one.
+    """A context that handles Ctrl-C and SIGTERM. Call it to ask whether there was one.
 
     The first signal is only noted, so that work can stop at the next good moment; a second one raises
-    `KeyboardInterrupt`. With `at_once` the first one raises too, except inside `gracefully`. Python hears signals in
-    the main thread alone: in others nothing is changed.
+    `KeyboardInterrupt`. With `at_once` the first one raises too, except inside `gracefully`. Outside the main thread,
+    where Python receives no signals, the context does nothing.
 
-    **Arguments:** the name of the command, for the line that is shown when a signal is noted.
+    **Arguments:** the name of the command, for the line that is printed when a signal is noted.
     """
 
     def __init__(self, command: str, at_once: bool = False) -> None:
@@ -42,7 +42,7 @@ class Interruption:
 
     @contextlib.contextmanager
     def gracefully(self) -> "Iterator[Interruption]":
-        """A context in which the first signal is only noted."""
+        """Return a context in which the first signal is only noted."""
         self._at_once, before = False, self._at_once
         try:
             yield self
@@ -51,7 +51,7 @@ class Interruption:
 
     @property
     def code(self) -> int:
-        """The exit code by convention: 128 and the number of the signal."""
+        """The exit code that shells expect: 128 and the number of the signal."""
         return 128 + (signal.SIGINT if self._signal is None else self._signal)
 
     def _note(self, number: int, frame: FrameType | None) -> None:
@@ -60,4 +60,4 @@ class Interruption:
             raise KeyboardInterrupt
         with contextlib.suppress(OSError):
             line = f"\n{self._line}" if os.isatty(2) else self._line  # the cursor may be after a progress bar
-            os.write(2, line.encode())  # print() must not be entered twice
+            os.write(2, line.encode())  # the signal may have come inside print(), which cannot be entered again

@@ -1,4 +1,4 @@
-"""What a result has to say about the machine and the software that made it."""
+"""Describe the machine and the software that a result was computed with."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import platform
 
 
 def device() -> str:
-    """The kind of device that JAX computes on."""
+    """Return the kind of device that JAX computes on."""
     import jax
 
     first = jax.devices()[0]
@@ -27,5 +27,5 @@ def _versions() -> tuple[tuple[str, str], ...]:
 
 
 def versions() -> dict[str, str]:
-    """The versions that a number may depend on."""
+    """Return the versions that a result may depend on."""
     return dict(_versions())

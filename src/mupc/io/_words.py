@@ -1,6 +1,6 @@
-"""Words in messages."""
+"""Write numbers of things in messages."""
 
 
 def counted(number: int, one: str, many: str | None = None) -> str:
-    """So many of a thing: `1 cell`, `2 cells`; `many` where an s does not make it."""
+    """Return a number with its noun: `1 cell`, `2 cells`. `many` is the plural of nouns that take more than an s."""
     return f"1 {one}" if number == 1 else f"{number} {many or one + 's'}"

@@ -17,6 +17,11 @@ def library_spelling(name: str) -> str:
     return f"mupc.{name}" if name[:1].isupper() else name
 
 
+def flag_spelling(name: str) -> str:
+    """Spell a name on the command line: arguments as flags (`data_dir` → `--data-dir`), classes with their package."""
+    return library_spelling(name) if name[:1].isupper() else f"--{name.replace('_', '-')}"
+
+
 class ArgumentError(ValueError):
     """An argument that cannot be used.
 
@@ -29,7 +34,7 @@ class ArgumentError(ValueError):
         self.name, self.wrong, self.cure = name, wrong, cure
         super().__init__(self.spelled(library_spelling))
 
-    def __reduce__(self) -> tuple[type["ArgumentError"], tuple[str, str, str]]:
+    def __reduce__(self) -> tuple[type["ArgumentError"], tuple[str, ...]]:
         return type(self), (self.name, self.wrong, self.cure)
 
     def spelled(self, spelling: Spelling) -> str:
