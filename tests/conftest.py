@@ -5,6 +5,7 @@ the processes that tests start: they inherit the environment and share the compi
 """
 
 import contextlib
+import gc
 import os
 import shutil
 import tempfile
@@ -46,6 +47,13 @@ def pytest_collection_modifyitems(config, items):
     zoo = [item for item in items if item.get_closest_marker("zoo") and not config.getoption("--zoo")]
     config.hook.pytest_deselected(items=zoo)
     items[:] = [item for item in items if item not in zoo]
+
+
+def pytest_collection_finish():
+    """Collect garbage less often, and leave out what lives until the end: tracing makes many short-lived objects."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(50_000, 20, 20)
 
 
 def pytest_runtest_teardown(item):
