@@ -22,7 +22,7 @@ def python(code, **options):
     environment.pop("JAX_ENABLE_X64", None)
     return subprocess.run(
         [sys.executable, "-W", "error::DeprecationWarning", "-c", code],
-        capture_output=True, text=True, timeout=300, env=environment, check=False, **options,
+        capture_output=True, text=True, env=environment, check=False, **options,
     )  # fmt: skip
 
 
@@ -79,7 +79,7 @@ def test_commands_of_the_readme(tmp_path, monkeypatch, capsys):
 
 def test_the_program_is_a_process():
     ended = subprocess.run(
-        [sys.executable, "-m", "mupc.cli", "data", "list"], capture_output=True, text=True, timeout=300, check=False
+        [sys.executable, "-m", "mupc.cli", "data", "list"], capture_output=True, text=True, check=False
     )
     assert (ended.returncode, ended.stderr) == (0, "")
     assert "digits" in ended.stdout

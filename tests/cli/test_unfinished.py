@@ -6,7 +6,6 @@ import json
 import os
 import signal
 import subprocess
-import time
 
 import faults
 import pytest
@@ -230,5 +229,5 @@ def test_killed_at_a_random_moment(run, whole, tmp_path, command):
         assert (ended.code, ended.err) == (0, "")
 
     want, _ = whole(command)
-    ((between, same),) = faults.trials_of_many(tmp_path, 1, command, time.time_ns(), kills=1, end=end, want=want)
+    ((between, same),) = faults.trials_of_many(tmp_path, 1, command, kills=1, end=end, want=want)
     assert same, between

@@ -119,7 +119,7 @@ def test_no_cell_starts_after_the_limit(toy, store):
 
 def test_cells_are_computed_at_the_same_time(toy, store):
     """Each cell waits for another one; the second stage still follows the first."""
-    barrier, run = threading.Barrier(2, timeout=60), toy.run_cell
+    barrier, run = threading.Barrier(2, timeout=600), toy.run_cell
 
     def run_cell(cell, context):
         barrier.wait()

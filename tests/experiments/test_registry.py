@@ -81,5 +81,5 @@ def test_the_runner_needs_no_library_that_a_bare_machine_lacks(tmp_path):
         "heavy = {'matplotlib', 'rich', 'tyro', 'pooch', 'sklearn', 'tensorboardX'} & set(sys.modules); "
         "sys.exit(f'{code} {heavy}' if code or heavy else 0)"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
