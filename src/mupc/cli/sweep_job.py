@@ -10,7 +10,7 @@ from .config import TrainFlags, as_dict, from_dict
 from .parsing import flag
 from .run_folder import RunFolder
 from .runner import Session, explain
-from .sweep import SearchFlags, SweepFlags, WorkFlags
+from .sweep import SearchFlags, SharingFlags, SweepFlags, WorkFlags
 from .sweep_cells import CellTrainer
 from .sweep_report import Summary, SweepProgress, draw, show, summarise
 
@@ -40,10 +40,7 @@ def start(config: TrainFlags, flags: SweepFlags, session: Session) -> Summary:
     except (ValueError, OSError):
         folder.discard()
         raise
-    if sharing.retry_failed:
-        sweep.retry_failed()
-    where = str(folder.path) if sharing.storage is None else _where(sweep)
-    return _work(sweep, trainer, limit, folder, session, where)
+    return _work(sweep, trainer, limit, folder, sharing, session)
 
 
 def join(flags: WorkFlags, session: Session) -> Summary:
@@ -63,18 +60,11 @@ def join(flags: WorkFlags, session: Session) -> Summary:
     sweep = Sweep(flags.storage or _file(Path(flags.folder or "")), flags.name, None)
     trainer = CellTrainer(sweep.plan, flags.data_dir, session.interruption)
     limit = _group_size(flags.group, sweep.plan)
-    if flags.retry_failed:
-        sweep.retry_failed()
-    where = flags.folder if flags.storage is None and flags.folder else _where(sweep)
-    return _work(sweep, trainer, limit, folder, session, where)
+    return _work(sweep, trainer, limit, folder, flags, session)
 
 
 def _file(folder: Path) -> str:
     return f"sqlite:///{folder.expanduser() / DATABASE}"
-
-
-def _where(sweep: Sweep) -> str:
-    return f"--storage {sweep.address} --name {sweep.name}"
 
 
 def _plan(config: TrainFlags, search: SearchFlags) -> SweepPlan:
@@ -103,10 +93,17 @@ def _group_size(wanted: int | None, plan: SweepPlan) -> int:
 
 
 def _work(
-    sweep: Sweep, trainer: CellTrainer, limit: int, folder: RunFolder | None, session: Session, where: str
+    sweep: Sweep,
+    trainer: CellTrainer,
+    limit: int,
+    folder: RunFolder | None,
+    sharing: SharingFlags | WorkFlags,
+    session: Session,
 ) -> Summary:
     """Work until the sweep has ended or is interrupted, then save and show its results."""
     with contextlib.closing(sweep), session.interruption.gracefully():
+        if sharing.retry_failed:
+            sweep.retry_failed()
         begin, interrupted = time.perf_counter(), False
         about = {"versions": versions(), "device": device(), "out": None if folder is None else str(folder.path)}
         _save(sweep, folder, summarise(sweep) | about)  # with this file it is the folder of a sweep
@@ -127,6 +124,8 @@ def _work(
             interrupted = True
         summary = summarise(sweep) | about
         summary |= {"seconds": time.perf_counter() - begin, "interrupted": interrupted}
+        own = folder is not None and sharing.storage is None
+        where = summary["out"] if own else f"--storage {sweep.address} --name {sweep.name}"
         summary["message"] = _message(summary, f"mupc sweep work {where}")
         _save(sweep, folder, summary)
         show(sweep.plan, summary, session.console)

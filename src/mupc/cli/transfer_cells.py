@@ -23,7 +23,7 @@ class RecordedCells(collections.UserDict[tuple[NetworkSize, tuple[float, float]]
     differ, because it decides nothing but how many cells there are.
     """
 
-    def __init__(self, folder: RunFolder, config: Mapping[str, Any]) -> None:
+    def __init__(self, folder: RunFolder, config: Mapping[str, object]) -> None:
         super().__init__()
         self.folder = folder
         if (folder.path / METRICS).exists():

@@ -4,6 +4,7 @@ import contextlib
 import dataclasses
 import time
 import warnings
+from collections.abc import Callable, Iterator
 
 from rich.console import Console
 
@@ -42,8 +43,8 @@ def transfer(flags: TransferFlags, console: Console) -> Summary:
     begin, found = time.perf_counter(), None
     with folder.recording():
         done.restore()
-        with TransferProgress(console) as progress:
-            found = _run(flags, dataset, progress, done)
+        with _stages(console) as show_stage:
+            found = _run(flags, dataset, show_stage, done)
     summary = {
         **({} if found is None else summarise(found)),
         "seconds": time.perf_counter() - begin,
@@ -59,7 +60,9 @@ def transfer(flags: TransferFlags, console: Console) -> Summary:
     return summary
 
 
-def _run(flags: TransferFlags, dataset: Dataset, progress: "TransferProgress", done: RecordedCells) -> Transfer:
+def _run(
+    flags: TransferFlags, dataset: Dataset, show_stage: Callable[[str, float], None], done: RecordedCells
+) -> Transfer:
     network, learning = flags.network, dict(vars(flags.learning))
     energy = Energy(loss=learning.pop("loss"), output_precision=learning.pop("output_precision"))
     with number_format(flags.learning.precision), warnings.catch_warnings():
@@ -70,7 +73,7 @@ def _run(flags: TransferFlags, dataset: Dataset, progress: "TransferProgress", d
             large=(network.large_width, network.large_hidden_layers),
             energy=energy,
             validation=flags.data.validation,
-            progress=progress.show,
+            progress=show_stage,
             done=done,
             **vars(flags.grid),
             **learning,
@@ -78,22 +81,17 @@ def _run(flags: TransferFlags, dataset: Dataset, progress: "TransferProgress", d
         )
 
 
-class TransferProgress:
-    """A context in which `show` shows how far each stage is, one after the other."""
+@contextlib.contextmanager
+def _stages(console: Console) -> Iterator[Callable[[str, float], None]]:
+    """Return a function that shows how far a stage is. The display of one stage closes when the next begins."""
+    displays: dict[str, ProgressDisplay] = {}
+    with contextlib.ExitStack() as current:
 
-    def __init__(self, console: Console) -> None:
-        self._console, self._stage, self._open = console, "", contextlib.ExitStack()
+        def show(stage: str, share: float) -> None:
+            if stage not in displays:
+                current.close()
+                display = ProgressDisplay(console, f"{stage}: percent", f"{stage} …")
+                displays[stage] = current.enter_context(display)
+            displays[stage].update(round(100 * share), 100, plain="")
 
-    def __enter__(self) -> "TransferProgress":
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._open.close()
-
-    def show(self, stage: str, share: float) -> None:
-        """Show the share of a stage that is finished."""
-        if stage != self._stage:
-            self._open.close()
-            display = ProgressDisplay(self._console, f"{stage}: percent", f"{stage} …")
-            self._stage, self._display = stage, self._open.enter_context(display)
-        self._display.update(round(100 * share), 100, plain="")
+        yield show

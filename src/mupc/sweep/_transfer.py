@@ -87,9 +87,9 @@ class TransferStudy:
         pairs = [(weight_lr, activity_lr) for weight_lr, activity_lr in itertools.product(*self.grid)]
         return Tuning(size, self.cells(size, pairs, f"tuning {size}"), self.flops(size))
 
-    def verify(self, size: NetworkSize, rates: RatePair) -> Tuning:
-        """Train with the given rates and, if the settings say so, with those around the best ones found so far, until
-        the best is surrounded."""
+    def transfer_to(self, size: NetworkSize, rates: RatePair) -> Tuning:
+        """Train with the given rates. To verify them, train also with those around the best found so far, until the
+        best is surrounded."""
         cells: dict[RatePair, TransferCell] = {}
         wanted, stage = self._around(rates) if self.settings.verify else [rates], f"training {size}"
         while wanted:
@@ -145,14 +145,9 @@ def _mean_cell(rates: RatePair, results: list[FitResult]) -> TransferCell:
         return math.inf if diverged else float(np.mean([result.history[-1][name] for result in results]))
 
     classifies = "test_accuracy" in results[0].history[-1]
-    return TransferCell(
-        *rates,
-        train_loss=mean("train_loss"),
-        validation_loss=mean("validation_loss"),
-        test_loss=mean("test_loss"),
-        test_accuracy=(0.0 if diverged else mean("test_accuracy")) if classifies else None,
-        diverged=diverged,
-    )
+    accuracy = None if not classifies else 0.0 if diverged else mean("test_accuracy")
+    train, validation, test = (mean(name) for name in ("train_loss", "validation_loss", "test_loss"))
+    return TransferCell(*rates, train, validation, test, accuracy, diverged)
 
 
 def transfer(
@@ -214,7 +209,7 @@ def transfer(
     if not math.isfinite(best.validation_loss):
         wrong = f"and {{activity_lrs}} are too large: every run of the small network ({tuned.size}) diverged."
         raise checks.ArgumentError("weight_lrs", wrong, "Try smaller ones.")
-    trained = study.verify(sizes[1], best.rates)
+    trained = study.transfer_to(sizes[1], best.rates)
     own = trained.best("train_loss") if chosen.verify else None
     return Transfer(tuned, trained, best, study.done[sizes[1], best.rates], own)
 
