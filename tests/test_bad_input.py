@@ -140,7 +140,7 @@ def test_swapped_or_missing_arguments():
 
 @pytest.mark.usefixtures("as_users_see_it")
 @pytest.mark.parametrize("energy", ["mse", mupc.Energy])
-def test_what_is_no_energy(energy):
+def test_wrong_energies(energy):
     solution, data = mupc.infer(NETWORK, X, Y, SOLVER), mupc.data.load("digits")
     digits = mupc.Network(64, 10, 4, 2, key=jr.key(0))
     for use in (
@@ -192,7 +192,7 @@ def test_complex_numbers():
             use()
 
 
-def test_cross_entropy_of_what_is_no_probability():
+def test_cross_entropy_needs_probabilities():
     energy = mupc.Energy(loss="cross-entropy")
     for use in (lambda y: mupc.infer(NETWORK, X, y, SOLVER, energy=energy).energy,
                 lambda y: mupc.energy(NETWORK, jnp.ones((2, 2, 5)), X, y, energy=energy),

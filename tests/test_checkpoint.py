@@ -401,7 +401,7 @@ def test_checkpoints_of_other_runs_are_refused(tmp_path):
             fit_many(tmp_path, runs=[dataclasses.replace(RUNS[0], **change), *RUNS[1:]], epochs=0.5)
 
 
-def test_scratch_begins_anew_if_it_is_of_no_use(tmp_path, monkeypatch):
+def test_useless_scratch_checkpoints_are_discarded(tmp_path, monkeypatch):
     want = fit()
     scratch = _checkpoints.Scratch(tmp_path)
     fit(tmp_path, weight_lr=0.5)  # another run's

@@ -127,7 +127,7 @@ def test_what_cannot_be_saved(tmp_path, network, error, message):
     assert not any(tmp_path.iterdir())
 
 
-def test_folders_are_no_files(tmp_path):
+def test_folders_instead_of_files(tmp_path):
     with pytest.raises(ValueError, match="is a folder: name a file in it"):
         mupc.save(tmp_path, make())
     with pytest.raises(ValueError, match="there is no file"):
@@ -190,7 +190,7 @@ def test_other_safetensors_files(rewrite, metadata):
 
 
 @pytest.mark.parametrize("text", ["{", "[1]", "null", "{}", '"mupc"'])
-def test_metadata_that_is_no_architecture(rewrite, text):
+def test_metadata_without_an_architecture(rewrite, text):
     with pytest.raises(ValueError, match="damaged metadata"):
         mupc.load(rewrite(metadata={"mupc": text}))
 

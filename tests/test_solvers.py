@@ -124,7 +124,7 @@ def test_converging_solvers_find_the_equilibrium(converging, activation, paramet
     solution = mupc.infer(network, x, y, CONVERGING[converging]())
     z, words = np.asarray(solution.activities), mupc.RESULTS[solution.result]
     exploding = parameterisation == "sp" and skip and depth == 64  # condition number 1e18
-    if "limit" in words or "end time" in words:  # said that it did not arrive, where that is no shame
+    if "limit" in words or "end time" in words:  # it says that it did not arrive, which is allowed here
         assert (converging in ("ode", "auto") and (depth > 2 or activation == "relu")) or exploding
         assert exploding or np.all(oracle.energies(z) <= oracle.energies(oracle.forward()))
         return
@@ -396,7 +396,7 @@ def test_implicit_solvers_follow_the_same_flow_in_fewer_steps():
 
 
 def test_the_flow_ends_when_it_has_come_to_rest():
-    """Long before its end time, with the default settings and with a diffrax solver of one's own."""
+    """Long before its end time, with the default settings and with another diffrax solver."""
     import diffrax
 
     network, x, y = make("tanh", "mupc", 1, 4)
@@ -431,7 +431,7 @@ def test_non_finite_energies_are_reported():
 
 
 @pytest.mark.slow
-def test_training_estimates_automatic_settings_anew():
+def test_training_estimates_automatic_settings_again():
     """Otherwise the step size of the start, too large for the weights of the end, would make inference diverge."""
     digits = mupc.data.load("digits")
     network = mupc.Network(digits.in_size, digits.out_size, 8, 4, activation="linear", key=jr.key(0))

@@ -279,7 +279,7 @@ def test_wrong_types(options, message):
 
 
 @pytest.mark.parametrize("solver", ["bp", mupc.ErrorSpace])
-def test_what_is_no_solver(solver):
+def test_wrong_solvers(solver):
     cure = 'solver must be a solver such as .* For backpropagation leave it out, and give method="bp"'
     with pytest.raises(TypeError, match=cure):
         mupc.fit(network(), dataset(), solver, batch_size=8)

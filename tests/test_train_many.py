@@ -158,7 +158,7 @@ def test_when_all_runs_of_a_chunk_diverge_it_ends():
     assert [(result.steps, result.diverged) for result in results] == [(4, True)] * 3
 
 
-def test_chunks_and_other_numbers_do_not_compile_anew(descended):
+def test_chunks_and_other_numbers_do_not_compile_again(descended):
     assert len(descended[2]) == 4  # a start, an order, an interval and a measurement, each once for both chunks
     solvers = [  # momentum stays on in the last: without it the program would be another
         mupc.GradientDescent(lr, 4, momentum=run.solver.momentum / 2)

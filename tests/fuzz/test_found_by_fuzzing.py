@@ -47,7 +47,7 @@ def test_an_archive_that_claims_more_than_it_can_hold(tmp_path):
     content = bytearray(zipped({"x_train": buffer.getvalue()}, zipfile.ZIP_DEFLATED))
     size = struct.pack("<I", len(buffer.getvalue()))
     lie = struct.pack("<I", len(buffer.getvalue()) + 8 * claim)
-    assert content.count(size) == 2  # beside the member, and in the directory at the end
+    assert content.count(size) == 2  # next to the member, and in the directory at the end
     path = write(tmp_path)
     path.write_bytes(content.replace(size, lie))
     with zipfile.ZipFile(path, "a") as archive:
@@ -120,7 +120,7 @@ def test_damaged_lines_of_transfer_are_passed_over():
     assert [read_cell(line) for line in broken] == [None] * len(broken)
 
 
-def test_damaged_results_are_no_results(tmp_path):
+def test_damaged_results_are_ignored(tmp_path):
     path = tmp_path / "toy.json"
     path.write_text(json.dumps(RESULT))
     assert read(path) == RESULT
