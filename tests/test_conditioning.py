@@ -1,5 +1,4 @@
-"""Conditioning over training, against numpy's eigenvalues of the dense Hessian at the same activities; and the figures
-of spectra, condition numbers and landscapes."""
+"""Conditioning over training, against numpy's eigenvalues of the dense Hessian at the same activities."""
 
 import equinox as eqx
 import jax
@@ -9,9 +8,7 @@ import numpy as np
 import pytest
 
 import mupc
-from mupc.plots import landscape, spectrum
 
-PNG = b"\x89PNG"
 NAMES = {"largest", "smallest", "condition_number", "definite"}
 RNG = np.random.default_rng(0)
 X, Y = RNG.standard_normal(6), RNG.standard_normal(3)
@@ -125,44 +122,3 @@ def test_bad_input(arguments, options, message):
 def test_a_sample_of_another_network():
     with pytest.raises(ValueError, match=r"x must have shape \(batch, 6\), got \(1, 7\)"):
         mupc.Conditioning(np.ones(7), Y)(make())
-
-
-@pytest.mark.parametrize("number", [1, 4, 13])
-def test_histograms(tmp_path, number):
-    values = np.linspace(-1, 3, 50)
-    one = {"label": "even", "values": values, "weights": np.full(50, 0.02), "exact": True}
-    law = {"label": "law", "values": values, "density": np.full(50, 0.25)}
-    lumpy = one | {"values": np.append(np.zeros(49), 9.0), "exact": False, "smallest": -1.0}
-    spectrum.draw_eigenvalue_densities([one, lumpy, *[one] * number][:number], tmp_path / "new" / "s.png", laws=[law])
-    assert 0 < (tmp_path / "new" / "s.png").stat().st_size < 300_000
-
-
-def test_nodes_of_a_quadrature_do_not_look_like_peaks():
-    """Evenly spaced, ten of them for seven bins: an even density away from the ends."""
-    nodes = np.linspace(0, 1, 86)
-    heights, edges = spectrum.histogram(nodes, np.full(86, 1 / 86), False)
-    assert np.sum(heights * np.diff(edges)) == pytest.approx(1)
-    np.testing.assert_allclose(heights[4:-4], 85 / 86, rtol=2e-3)
-    plain = np.histogram(nodes, spectrum.BINS, density=True)[0]
-    np.testing.assert_allclose(spectrum.histogram(nodes, np.full(86, 1 / 86), True)[0], plain, rtol=1e-12)
-    assert plain.max() > 1.3 * plain.min()
-
-
-def test_condition_numbers_over_widths_and_without_any(tmp_path):
-    rows = [
-        {"width": width, "hidden_layers": 2, "seeds": [{"condition_number": kappa}, {"condition_number": 9.0}]}
-        for width, kappa in ((4, 3.0), (8, None), (16, float("nan")))
-    ]
-    rows.append({"width": 32, "hidden_layers": 2, "seeds": [{"condition_number": None}]})
-    for number, chosen in enumerate((rows, rows[-1:])):
-        spectrum.draw_condition_numbers(chosen, tmp_path / f"{number}.png")
-        assert (tmp_path / f"{number}.png").read_bytes().startswith(PNG)
-
-
-def test_landscapes(tmp_path):
-    axis = np.linspace(-1, 1, 11)
-    bowl = 3 + axis[None, :] ** 2 + 9 * axis[:, None] ** 2
-    holed = [[None if value > 12 else value for value in row] for row in bowl]
-    options = {"titles": ["bowl", "holed", "flat"], "path_points": [[(1, 1), (0.5, -0.5)], None, None]}
-    landscape.draw_landscape([bowl, holed, np.ones((11, 11))], axis, tmp_path / "l.png", **options, labels=("α", "β"))
-    assert 0 < (tmp_path / "l.png").stat().st_size < 300_000

@@ -1,7 +1,5 @@
 """Credit reach: its numbers against independent ones, and its regimes."""
 
-import warnings
-
 import jax
 import jax.numpy as jnp
 import jax.random as jr
@@ -13,7 +11,6 @@ import reference
 import mupc
 from mupc.diagnostics import LEARNING_LIMITS, layers_that_learn
 from mupc.learning._optimiser import OPTIMISERS
-from mupc.plots import draw_credit_reach
 
 
 def small(activation="tanh", **options):
@@ -146,15 +143,3 @@ def test_nothing_to_learn():
     report = mupc.credit_reach(net, solution, X, y)
     assert (report.learning_layers, report.reach, report.ratio, report.regime) == (0, 0, 0.0, "shallow")
     assert np.all(np.isnan(report.energy_shares)) and np.all(np.isnan(report.backprop_cosines))
-
-
-def test_a_figure_of_nothing(tmp_path):
-    """Gradients of zero have no place on a logarithmic axis; what is needed to learn still has."""
-    empty = {"learning_layers": 0, "layers": 3, "regime": "shallow", "threshold": 1e-8}
-    sizes = {"backprop_sizes": [0.0] * 3, "entry_sizes": [0.0] * 3}
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        draw_credit_reach(
-            empty | sizes | {"backprop_cosines": [None] * 3, "energy_shares": [None] * 3}, tmp_path / "reach.png"
-        )
-    assert (tmp_path / "reach.png").read_bytes().startswith(b"\x89PNG")

@@ -4,9 +4,10 @@ import itertools
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 
-from mupc.plots import learning_curve, style, theorems
+from mupc.plots import coordinates, credit_reach, landscape, learning_curve, spectrum, style, theorems
 
 PAPER = Path(__file__).parents[1] / "results" / "theorems.json"
 
@@ -59,3 +60,85 @@ def test_ticks_of_the_limit_to_backpropagation(axes, tmp_path, widths):
         ]
     theorems.draw_theorems(record, tmp_path / "theorems.png")
     assert not overlaps(axes[1])
+
+
+@pytest.mark.parametrize("number", [1, 4, 13])
+def test_eigenvalue_densities(axes, tmp_path, number):
+    values = np.linspace(-1, 3, 50)
+    one = {"label": "even", "values": values, "weights": np.full(50, 0.02), "exact": True}
+    lumpy = one | {"label": "lumpy", "values": np.append(np.zeros(49), 9.0), "exact": False, "smallest": -1.0}
+    law = {"label": "law", "values": values, "density": np.full(50, 0.25)}
+    spectrum.draw_eigenvalue_densities([one, lumpy, *[one] * 11][:number], tmp_path / "new" / "s.png", laws=[law])
+    titles = ["even", "lumpy, Lanczos", *["even"] * 10][: min(number, 12)]
+    assert [panel.get_title() for panel in axes] == titles, "no more than twelve panels"
+    lines = [[list(line.get_xdata()) for line in panel.lines[1:]] for panel in axes]
+    assert lines[0] == [[-1, -1], [3, 3]] and axes[0].get_yscale() == "linear"
+    assert axes[0].lines[0].get_label() == "law"
+    if number > 1:
+        assert lines[1] == [[-1, -1], [9, 9]], "the end that is known better than the nodes"
+        assert axes[1].get_yscale() == "log", "49 of 50 values in one bin"
+
+
+def test_nodes_of_a_quadrature_do_not_look_like_peaks():
+    """Evenly spaced, ten of them for seven bins: an even density away from the ends."""
+    nodes = np.linspace(0, 1, 86)
+    heights, edges = spectrum.histogram(nodes, np.full(86, 1 / 86), False)
+    assert np.sum(heights * np.diff(edges)) == pytest.approx(1)
+    np.testing.assert_allclose(heights[4:-4], 85 / 86, rtol=2e-3)
+    plain = np.histogram(nodes, spectrum.BINS, density=True)[0]
+    np.testing.assert_allclose(spectrum.histogram(nodes, np.full(86, 1 / 86), True)[0], plain, rtol=1e-12)
+    assert plain.max() > 1.3 * plain.min()
+
+
+def test_condition_numbers_over_widths_and_without_any(axes, tmp_path):
+    rows = [
+        {"width": width, "hidden_layers": 2, "seeds": [{"condition_number": kappa}, {"condition_number": 9.0}]}
+        for width, kappa in ((4, 3.0), (8, None), (16, float("nan")))
+    ]
+    rows.append({"width": 32, "hidden_layers": 2, "seeds": [{"condition_number": None}]})
+    for number, chosen in enumerate((rows, rows[-1:])):
+        spectrum.draw_condition_numbers(chosen, tmp_path / f"{number}.png")
+    medians, none = (panel.lines[0] for panel in axes)
+    assert (list(medians.get_xdata()), list(medians.get_ydata())) == ([4, 8, 16], [6, 9, 9])
+    assert list(none.get_xdata()) == []
+    assert [panel.get_yscale() for panel in axes] == ["log", "linear"]
+
+
+def test_landscapes(axes, tmp_path):
+    """With a path, with holes, and without any height."""
+    axis = np.linspace(-1, 1, 11)
+    bowl = 3 + axis[None, :] ** 2 + 9 * axis[:, None] ** 2
+    holed = [[None if value > 12 else value for value in row] for row in bowl]
+    options = {"titles": ["bowl", "holed", "flat"], "path_points": [[(1, 1), (0.5, -0.5)], None, None]}
+    landscape.draw_landscape([bowl, holed, np.ones((11, 11))], axis, tmp_path / "l.png", **options, labels=("α", "β"))
+    panels = {panel.get_title(): panel for panel in axes if panel.get_title()}
+    assert list(panels) == ["bowl", "holed", "flat"]
+    path, start = panels["bowl"].lines
+    assert path.get_xydata().tolist() == [[1, 1], [0.5, -0.5]] and start.get_xydata().tolist() == [[1, 1]]
+    assert not panels["holed"].lines and panels["flat"].get_xlabel() == "α"
+
+
+def test_sizes_that_a_logarithmic_axis_cannot_show(axes, tmp_path):
+    """Groups of layers with such sizes are named instead; layers are left out."""
+    common = {"hidden_layers": 8, "seed": 0, "step": 0, "quantity": "errors"}
+    rows = [{**common, "group": "last", "width": width, "size": size} for width, size in ((8, 0.0), (16, np.nan))]
+    rows += [{**common, "group": "first", "width": width, "size": 0.5} for width in (8, 16)]
+    coordinates.draw_coordinate_scaling(rows, "width", tmp_path / "scaling.png")
+    coordinates.draw_layer_sizes([{"quantity": "errors", "layer": 1, "size": 0.0}], tmp_path / "layers.png")
+    scaling, layers = axes
+    assert [line.get_label() for line in scaling.lines] == ["first third"]
+    assert "zero or not finite: last third" in [text.get_text() for text in scaling.texts]
+    assert not layers.lines
+
+
+@pytest.mark.filterwarnings("error")
+def test_gradients_of_zero(axes, tmp_path):
+    """Only the threshold has a place on a logarithmic axis."""
+    empty = {"learning_layers": 0, "layers": 3, "regime": "shallow", "threshold": 1e-8}
+    sizes = {"backprop_sizes": [0.0] * 3, "entry_sizes": [0.0] * 3}
+    unknown = {"backprop_cosines": [None] * 3, "energy_shares": [None] * 3}
+    credit_reach.draw_credit_reach(empty | sizes | unknown, tmp_path / "reach.png")
+    bp, pc, needed = axes[0].lines
+    assert np.all(np.isnan(bp.get_ydata())) and np.all(np.isnan(pc.get_ydata()))
+    assert list(needed.get_ydata()) == [1e-8, 1e-8]
+    assert axes[0].get_ylim() == pytest.approx((5e-9, 2e-8))

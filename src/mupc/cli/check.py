@@ -16,9 +16,9 @@ class CompareFlags:
     """Which networks: of several widths and of several depths, or the one of a checkpoint."""
 
     widths: Annotated[tuple[int, ...], hint("(default: 64 128 256 512)", "INT [INT ...]")] = (64, 128, 256, 512)
-    """Widths to compare, two or more; none leaves the comparison out."""
+    """Widths to compare, two or more, or none to skip this comparison."""
     depths: Annotated[tuple[int, ...], hint("(default: 8 16 32)", "INT [INT ...]")] = (8, 16, 32)
-    """Numbers of hidden layers to compare, two or more; none leaves the comparison out."""
+    """Numbers of hidden layers to compare, two or more, or none to skip this comparison."""
     width: int = 128
     """Units of every hidden layer when depths are compared."""
     hidden_layers: int = 8
@@ -33,7 +33,7 @@ class CompareFlags:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class LearnFlags:
-    """How they learn, and from what. With --checkpoint the default is what its run was trained with."""
+    """How they learn, and from what. With --checkpoint the defaults are those of its run."""
 
     data: Annotated[str | None, hint("(default: digits)")] = None
     """A data set, of which the first 64 training samples are used, or the path of a .npz file."""
@@ -86,9 +86,9 @@ def run(flags: CheckFlags, session: Session) -> Outcome:
 COMMAND = Command(
     flags=CheckFlags,
     description=(
-        "The coordinate check: do activities, errors and updates keep the sizes that they should have as networks get "
-        "wider and deeper? Measures them at initialisation, in the first step and after a few steps, fits their slopes "
-        "and says what failures mean. Writes a run folder: config.json, metrics.jsonl, summary.json and figures."
+        "The coordinate check: do activities, errors and updates have the right sizes as networks get wider and "
+        "deeper? Measures them at initialisation, in the first step and after a few steps, fits their slopes and "
+        "explains failures. Writes a run folder: config.json, metrics.jsonl, summary.json and figures."
     ),
     run=run,
 )

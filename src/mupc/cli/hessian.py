@@ -1,7 +1,6 @@
 """`mupc hessian`: its flags. `hessian_job.py` does the work."""
 
 import dataclasses
-import re
 from typing import Annotated, Literal
 
 import tyro
@@ -14,7 +13,7 @@ from .runner import Command, Outcome, Session
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class HessianNetworkFlags:
-    """Which networks: every --width with every --hidden-layers, at initialisation, or the one of a checkpoint."""
+    """Which networks: every --width with every --hidden-layers at initialisation, or the one of a checkpoint."""
 
     width: Annotated[tuple[int, ...] | None, hint("(default: 64)", "INT [INT ...]")] = None
     """Units of every hidden layer, one or more numbers."""
@@ -25,7 +24,7 @@ class HessianNetworkFlags:
     out_size: Annotated[int | None, hint("(default: the width)")] = None
     """Number of outputs."""
     activation: Activation = "linear"
-    """Nonlinearity. All but linear networks have their Hessian taken at the forward pass of one sample."""
+    """Nonlinearity. The Hessian of all but linear networks is taken at the forward pass of one sample."""
     parameterisation: Parameterisation = "mupc"
     """How weights and multipliers scale with width and depth: μPC, standard, neural tangent or orthogonal."""
     skip: int = 1
@@ -35,9 +34,9 @@ class HessianNetworkFlags:
     seed: int = 0
     """Seed of the initial weights and of a random sample."""
     seeds: int = 1
-    """How many seeds, from --seed on; the table shows medians."""
+    """Number of seeds, from --seed on; the table shows medians."""
     checkpoint: Annotated[str | None, hint("(optional)", "RUN|FILE")] = None
-    """A trained network instead: a run folder of `mupc train` (sample: its first), or a file that mupc.save wrote."""
+    """A trained network instead: a run folder of `mupc train` (with its first sample), or a file of mupc.save."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -56,12 +55,12 @@ class EnergyFlags:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class MethodFlags:
-    """How."""
+    """How to compute eigenvalues."""
 
     method: Literal["auto", "dense", "iterative"] = "auto"
-    """All eigenvalues, or the largest and smallest alone; auto: dense up to 2048 unknowns."""
+    """Compute all eigenvalues, or only the largest and the smallest; auto: dense up to 2048 unknowns."""
     spectrum: bool = True
-    """Draw the eigenvalues; beyond 4096 unknowns (--method dense: 16,384) their density by Lanczos quadrature."""
+    """Draw the eigenvalues. Beyond 4096 unknowns (--method dense: 16,384) Lanczos quadrature gives their density."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -83,14 +82,13 @@ def run(flags: HessianFlags, session: Session) -> Outcome:
     except checks.ArgumentError:
         raise
     except ValueError as error:
-        named = re.sub(r"(?<![\w-])(in|out)_size\b", r"--\1-size", in_flags(str(error)))
-        raise ValueError(named) from error
+        raise ValueError(in_flags(str(error))) from error
 
 
 COMMAND = Command(
     flags=HessianFlags,
     description=(
-        "Eigenvalues and condition numbers of the activity Hessian, which say how quickly inference can converge. "
+        "Compute eigenvalues and condition numbers of the activity Hessian: how fast inference can converge. "
         "Writes a run folder: config.json, metrics.jsonl, summary.json, spectra.json and figures."
     ),
     run=run,
