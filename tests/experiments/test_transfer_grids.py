@@ -123,7 +123,7 @@ def test_the_runner_computes_groups_at_once(tmp_path):
         return [{"double": 2 * cell.value} for cell in group]
 
     figure = experiments.Figure(
-        "toy", "toy", {"quick": experiments.FigureConfig()},
+        "toy", {"quick": experiments.FigureConfig()},
         cells=lambda config, finished: [Number(value) for value in (1, 11, 2, 21, 12, 22)],
         run_cell=lambda cell, context: pytest.fail("one by one"),
         claims=lambda config, table: [], plot=lambda record, path: None, run_group=run_group,

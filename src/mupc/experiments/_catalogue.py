@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
-import importlib
+import functools
+import importlib.resources
+import re
 from collections.abc import Iterable
 
 from ._figure import Figure, UnknownFigureError
@@ -26,7 +28,15 @@ class CatalogueEntry:
                 f"{self.slug} is not built yet, it comes with a later version. `mupc reproduce --list` shows which are."
             )
         figures: dict[str, Figure] = importlib.import_module(f"{__package__}.{self.module}").FIGURES
-        return dataclasses.replace(figures[self.slug], title=self.title)
+        return dataclasses.replace(figures[self.slug], title=self.title, caption=_captions()[self.slug])
+
+
+@functools.cache
+def _captions() -> dict[str, str]:
+    """Return the captions of `captions.md` by slug."""
+    page = importlib.resources.files(__package__).joinpath("captions.md").read_text(encoding="utf-8")
+    sections = re.findall(r"^## (.*?)\n\n(.*?)(?:\n\n|\Z)", page, re.MULTILINE | re.DOTALL)
+    return {slug: " ".join(text.split()) for slugs, text in sections for slug in slugs.split(", ")}
 
 
 _OVER_TRAINING = "training_conditioning"

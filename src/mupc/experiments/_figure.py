@@ -84,11 +84,10 @@ class Figure:
     - `plot(record, path)`: draw what `results/SLUG.json` holds.
     - `run_group(cells, context)`: the numbers of several cells of one group, computed as one program.
     - `checked(config, table, claim)`: for a claim that fails, what was checked to rule out a mistake of ours, or None.
-    - `title`: set by the catalogue, where it is written.
+    - `title`, `caption`: set by the catalogue.
     """
 
     slug: str
-    caption: str
     presets: Mapping[str, FigureConfig]
     cells: Callable[[Any, Finished], list[FigureCell]]
     run_cell: Callable[[Any, RunContext], Row]
@@ -97,6 +96,7 @@ class Figure:
     run_group: Callable[[Any, RunContext], list[Row]] | None = None
     checked: Callable[[Any, Table, Claim], str | None] = lambda config, table, claim: None
     title: str = ""
+    caption: str = ""
 
     def config(self, preset: str, precision: str | None = None) -> FigureConfig:
         """Return the frozen config of a preset, with its precision overridden if asked."""

@@ -98,7 +98,7 @@ class TrainingCell(FigureCell):
     seed: int
     data: str
     epochs: float
-    evaluate_every: int
+    evaluate_every: int | None
     validation: float
     augment: bool
     verify: bool
@@ -176,35 +176,32 @@ Metrics = Mapping[str, "Callable[[Network], Any]"]
 
 def run_cell(cell: TrainingCell, context: RunContext, metrics: Metrics | None = None) -> Row:
     """Train one network. Accuracies and losses at the end are those of the last network that was finite; the history
-    has the metrics at each evaluation."""
-    from ..training import fit
-
-    with _prepared([cell], context) as (dataset, (run,), options):
-        result = fit(
-            run.network,
-            dataset,
-            run.solver,
-            weight_lr=run.weight_lr,
-            seed=run.seed,
-            energy=run.energy,
-            metrics=metrics,
-            **options,
-            **keeping(context, key(cell)),
-        )
-    whole([result])
-    return _found(cell, dataset, result, tuple(metrics or ()))
+    holds the metrics at each evaluation."""
+    return run_group([cell], context, metrics)[0]
 
 
 def run_group(cells: Sequence[TrainingCell], context: RunContext, metrics: Metrics | None = None) -> list[Row]:
     """Train the networks of one group as one program."""
-    from ..training import fit_many
-
-    if len(cells) == 1:
-        return [run_cell(cell, context, metrics) for cell in cells]
-    with _prepared(cells, context) as (dataset, runs, options):
-        results = fit_many(runs, dataset, metrics=metrics, **options, **keeping(context, "group"))
-    whole(results)
+    dataset, results = train(cells, context, metrics)
     return [_found(cell, dataset, result, tuple(metrics or ())) for cell, result in zip(cells, results, strict=True)]
+
+
+def train(
+    cells: Sequence[TrainingCell], context: RunContext, metrics: Metrics | None = None
+) -> tuple[Dataset, list[FitResult]]:
+    """Train networks that differ in rates and seeds only, and return the data set as well. Several are one program."""
+    from ..training import fit, fit_many
+
+    with _prepared(cells, context) as (dataset, runs, options):
+        options["metrics"] = metrics
+        if len(runs) > 1:
+            results = fit_many(runs, dataset, **options, **keeping(context, "group"))
+        else:
+            run = runs[0]
+            own: dict[str, Any] = {"weight_lr": run.weight_lr, "seed": run.seed, "energy": run.energy}
+            results = [fit(run.network, dataset, run.solver, **own, **options, **keeping(context, key(cells[0])))]
+    whole(results)
+    return dataset, results
 
 
 def keeping(context: RunContext, name: str) -> dict[str, Any]:

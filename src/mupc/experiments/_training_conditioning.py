@@ -116,16 +116,11 @@ def kappas(row: Row) -> list[float]:
 
 
 @dataclasses.dataclass(frozen=True)
-class ConditionedRuns:
+class ConditionedRuns(TrainingRuns):
     """The measured runs of one activation, by hidden layers: medians of κ and means of accuracy over seeds."""
 
     config: ConditionedConfig
-    table: Table
     activation: str
-
-    @property
-    def deepest(self) -> int:
-        return max(self.config.depths)
 
     @property
     def compared(self) -> tuple[str, str]:
@@ -136,14 +131,16 @@ class ConditionedRuns:
     def labels(self) -> list[str]:
         return [METHODS[method].label for method in self.compared]
 
-    def rows(self, method: str, depth: int) -> Table:
-        return TrainingRuns(self.config, self.table).rows(method, self.activation, self.config.widths[0], depth)
+    def curves(self, method: str, depth: int) -> list[list[float]]:
+        """Return κ at each evaluation, seed by seed."""
+        return [kappas(row) for row in self.rows(method, self.activation, self.config.widths[0], depth)]
 
     def kappa(self, method: str, depth: int, place: int) -> float:
-        return statistics.median(kappas(row)[place] for row in self.rows(method, depth))
+        return statistics.median(found[place] for found in self.curves(method, depth))
 
-    def accuracy(self, method: str, depth: int) -> float:
-        return TrainingRuns(self.config, self.table).final(method, self.activation, depth)
+    def grown(self, depth: int) -> tuple[float, float]:
+        """Return κ at the start and at the end of training, of the method that the figure is about."""
+        return self.kappa(self.config.method, depth, 0), self.kappa(self.config.method, depth, -1)
 
 
 Predicates = Callable[[ConditionedRuns], list[Claim]]
@@ -154,7 +151,7 @@ def grows(runs: ConditionedRuns) -> list[Claim]:
     factor = runs.config.growth
 
     def measure() -> Finding:
-        pairs = {depth: _ends_of_training(runs, depth) for depth in runs.config.depths}
+        pairs = {depth: runs.grown(depth) for depth in runs.config.depths}
         true = all(end > factor * start for start, end in pairs.values())
         return true, ", ".join(f"H={depth}: {_pair(*pair)}" for depth, pair in pairs.items())
 
@@ -166,8 +163,8 @@ def reported(runs: ConditionedRuns) -> list[Claim]:
     """Report κ at both ends of training and at its highest."""
 
     def told(depth: int) -> str:
-        highest = max(max(kappas(row)) for row in runs.rows(runs.config.method, depth))
-        return f"H={depth}: {_pair(*_ends_of_training(runs, depth))}, highest {highest:.3g}"
+        highest = max(map(max, runs.curves(runs.config.method, depth)))
+        return f"H={depth}: {_pair(*runs.grown(depth))}, highest {highest:.3g}"
 
     def measure() -> str:
         return "; ".join(map(told, runs.config.depths))
@@ -179,7 +176,7 @@ def falls(runs: ConditionedRuns) -> list[Claim]:
     """Judge that deeper networks are worse."""
 
     def measure() -> Finding:
-        finals = {depth: runs.accuracy(runs.config.method, depth) for depth in sorted(runs.config.depths)}
+        finals = {depth: runs.final(runs.config.method, runs.activation, depth) for depth in sorted(runs.config.depths)}
         listed = ", ".join(f"H={depth}: {value:.2f}" for depth, value in finals.items())
         return all(a > b for a, b in itertools.pairwise(finals.values())), f"{listed} %"
 
@@ -229,13 +226,9 @@ def all_claims(*predicates: Predicates) -> Callable[[ConditionedConfig, Table], 
 
 
 def _less_accurate(runs: ConditionedRuns, expected: bool) -> Finding:
-    values = [runs.accuracy(method, runs.deepest) for method in runs.compared]
+    values = [runs.final(method, runs.activation, runs.deepest) for method in runs.compared]
     told = ", ".join(f"{label} {value:.2f} %" for label, value in zip(runs.labels, values, strict=True))
     return (values[0] < values[1]) == expected, told
-
-
-def _ends_of_training(runs: ConditionedRuns, depth: int) -> tuple[float, float]:
-    return runs.kappa(runs.config.method, depth, 0), runs.kappa(runs.config.method, depth, -1)
 
 
 def _pair(start: float, end: float) -> str:

@@ -91,18 +91,17 @@ _TRAINING = TrainingConfig(
 _SMALL = dataclasses.replace(
     _TRAINING, data="digits", widths=(32,), seeds=1, epochs=10.0, evaluate_every=22, rates=_TRAINING.rates[::2]
 )
+_PRESETS = presets(
+    DecayConfig("float64", _PROTOCOL, training=_TRAINING),
+    "A small check, training on scikit-learn's digits.",
+    widths=(8, 16, 32),
+    depths=(2, 8, 32),
+    seeds=1,
+    training=_SMALL,
+)
 _FIGURE = Figure(
     "activity-decay",
-    "Left: condition number of standard networks without skips with an activity decay of α = 1. Right: best test "
-    "accuracy of linear networks of eight hidden layers over α.",
-    presets(
-        DecayConfig("float64", _PROTOCOL, training=_TRAINING),
-        "A small check, training on scikit-learn's digits.",
-        widths=(8, 16, 32),
-        depths=(2, 8, 32),
-        seeds=1,
-        training=_SMALL,
-    ),
+    _PRESETS,
     cells,
     run_cell,
     claims,

@@ -110,12 +110,10 @@ _PROTOCOL = (
     "κ comes from Lanczos steps with the activity Hessian and with its inverse. Plain descent takes 2/(1.02 λmax + "
     "λmin), almost its best fixed step size, which a user would not know.",
 )
-
+_PRESETS = presets(StepsConfig("float64", _PROTOCOL), width=16, depths=(4, 8, 16), seeds=1)
 _STEPS = Figure(
     "automatic-steps",
-    "Steps until the activity gradient has fallen to a thousandth of its start, over the condition number of linear "
-    "μPC networks of growing depth.",
-    presets(StepsConfig("float64", _PROTOCOL), width=16, depths=(4, 8, 16), seeds=1),
+    _PRESETS,
     cells,
     run_cell,
     claims,

@@ -7,6 +7,7 @@ seconds of every network. Set OPENBLAS_NUM_THREADS=1 for the small networks.
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import math
 from collections.abc import Callable
@@ -155,83 +156,55 @@ _PROTOCOL = (
     "κ by Lanczos and a block-banded Cholesky factor in float64, which agrees with dense eigenvalues to 1e-6; λmin "
     "below rounding counts as zero (κ beyond about 1e12).",
 )
-_SLICED = (
-    *_PROTOCOL,
+_SLICES = (
     "Landscapes: one network per activation and depth, on a 30 × 30 grid over [−2, 2]² along the extreme eigenvectors "
-    "of its own Hessian at the solution of the linear network with the same weights.",
+    "of its own Hessian at the solution of the linear network with the same weights."
 )
 
 
 def _figure(
     slug: str,
-    caption: str,
     draw: plots.Drawing,
     claims: Callable[[ConditionConfig, Table], list[Claim]],
     paper: ConditionConfig,
-    note: str = "A small check.",
+    *notes: str,
     **quick: object,
 ) -> Figure:
     """Return a figure whose quick preset takes seconds."""
     labels = {kind: KINDS[kind].label for kind in paper.kinds}
-    both = presets(paper, note, **{"widths": (16, 64), "depths": (2, 8, 32), "seeds": 1} | quick)
-    return Figure(slug, caption, both, cells, run_cell, claims, lambda record, path: draw(record, path, labels))
+    small = {"widths": (16, 64), "depths": (2, 8, 32), "seeds": 1} | quick
+    both = presets(paper, *(notes or ("A small check.",)), **small)
+    return Figure(slug, both, cells, run_cell, claims, lambda record, path: draw(record, path, labels))
 
 
+_STANDARD = ConditionConfig("float64", _PROTOCOL)
+_SLICED = dataclasses.replace(_STANDARD, slices=(2, 32), protocol=(*_PROTOCOL, _SLICES))
+_RESIDUAL = dataclasses.replace(_SLICED, kinds=("sp-skips",), reference=("sp",))
+_STABLE = dataclasses.replace(_STANDARD, kinds=("mupc", "orthogonal"))
+_SIZES = (*POWERS, 256, 512)
+_LINEAR = dataclasses.replace(_STANDARD, kinds=("sp", *_STABLE.kinds), activations=("linear",), seeds=1)
+_AS_DEEP = (
+    "A small check, as deep as the paper's networks: of linear ones at N=H=32, skips make κ 5 to 8 times as large "
+    "(three seeds)."
+)
+_SMALL: dict[str, object] = {"slices": (2, 8), "slice_width": 8}
 _ALL = [
-    _figure(
-        "sp-cond-nums-init",
-        "Condition number κ of the activity Hessian of standard networks without skips over width N and hidden layers "
-        "H, and slices of the landscape along its extreme eigenvectors.",
-        plots.draw_condition_grid,
-        standard,
-        ConditionConfig("float64", _SLICED, slices=(2, 32)),
-        slices=(2, 8),
-        slice_width=8,
-    ),
-    _figure(
-        "des-trade-off",
-        "κ at initialisation for the two parameterisations whose forward pass is stable: μPC with skips and orthogonal "
-        "weights without.",
-        plots.draw_condition_grid,
-        trade_off,
-        ConditionConfig("float64", _PROTOCOL, kinds=("mupc", "orthogonal")),
-        growth=4.0,
-    ),
-    _figure(
-        "max-min-eigens",
-        "The largest and the smallest eigenvalue of the activity Hessian of standard networks without skips.",
-        plots.draw_extreme_eigenvalues,
-        extremes,
-        ConditionConfig("float64", _PROTOCOL),
-    ),
+    _figure("sp-cond-nums-init", plots.draw_condition_grid, standard, _SLICED, **_SMALL),
+    _figure("des-trade-off", plots.draw_condition_grid, trade_off, _STABLE, growth=4.0),
+    _figure("max-min-eigens", plots.draw_extreme_eigenvalues, extremes, _STANDARD),
     _figure(
         "resnets-cond-nums-init",
-        "As for networks without skips, for standard residual networks.",
         plots.draw_condition_grid,
         residual,
-        ConditionConfig("float64", _SLICED, kinds=("sp-skips",), reference=("sp",), slices=(2, 32)),
-        "A small check, as deep as the paper's networks: of linear ones at N=H=32, skips make κ 5 to 8 times as large "
-        "(three seeds).",
-        widths=(8, 32),
-        depths=(2, 8, 128),
-        slices=(2, 8),
-        slice_width=8,
+        _RESIDUAL,
+        _AS_DEEP,
+        **_SMALL | {"widths": (8, 32), "depths": (2, 8, 128)},
     ),
     _figure(
         "condition-numbers",
-        "κ of linear networks at initialisation over hidden layers, with the power of H that fits it, and the time "
-        "that one network took.",
         plots.draw_condition_powers,
         power_laws,
-        ConditionConfig(
-            "float64",
-            _PROTOCOL,
-            kinds=("sp", "mupc", "orthogonal"),
-            activations=("linear",),
-            widths=(*POWERS, 256, 512),
-            depths=(*POWERS, 256, 512),
-            seeds=1,
-        ),
+        dataclasses.replace(_LINEAR, widths=_SIZES, depths=_SIZES),
         depths=(8, 16, 32),
         seeds=3,
     ),

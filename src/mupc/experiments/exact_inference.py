@@ -104,11 +104,10 @@ _PAPER = TrainingConfig(
     evaluate_every=47,  # twenty times an epoch of 937 steps
 )
 _SMALL = {"data": "digits", "widths": (64,), "depths": (2, 32), "seeds": 2, "epochs": 3.0, "evaluate_every": 6}
+_PRESETS = presets(_PAPER, _QUICK, **_SMALL)
 _FIGURE = Figure(
     "pc-analytic-infer",
-    "Linear residual networks of 2 to 32 hidden layers, trained for one epoch of MNIST with standard PC at the exact "
-    "equilibrium of every batch: training loss, equilibrated energy and test accuracy.",
-    presets(_PAPER, _QUICK, **_SMALL),
+    _PRESETS,
     cells,
     run_cell,
     claims,

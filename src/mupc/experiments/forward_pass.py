@@ -160,16 +160,7 @@ _PROTOCOL = (
     "scaled back, which is exact and keeps growth and decay inside float32.",
     "The thresholds for growth are ours: the paper gives none.",
 )
-
-_FIGURE = Figure(
-    "fwd-pass-stability",
-    "Mean |z| at initialisation. With the standard parameterisation residual networks explode with depth; orthogonal "
-    "networks without skips keep linear and tanh activities but lose ReLU's; Depth-μP keeps all three.",
-    presets(ForwardConfig(protocol=_PROTOCOL), "A small check.", width=64, layers=(4, 8, 16, 32, 64)),
-    cells,
-    run_cell,
-    claims,
-    plots.draw_forward_pass,
-)
+_PRESETS = presets(ForwardConfig(protocol=_PROTOCOL), "A small check.", width=64, layers=(4, 8, 16, 32, 64))
+_FIGURE = Figure("fwd-pass-stability", _PRESETS, cells, run_cell, claims, plots.draw_forward_pass)
 
 FIGURES = {_FIGURE.slug: _FIGURE}

@@ -12,20 +12,11 @@ import statistics
 from pathlib import Path
 
 from .. import plots
+from . import _inference
 from ._claims import Claim, judge
 from ._declaration import presets
 from ._figure import Figure, Row, Table, select
-from ._inference import (
-    STARTS,
-    ChainConfig,
-    WideConfig,
-    chain_cells,
-    checkpoints,
-    run_chain,
-    run_wide,
-    shown_layers,
-    wide_cells,
-)
+from ._inference import STARTS, ChainConfig, WideConfig, checkpoints, shown_layers
 from ._measuring import Finding, number, require
 from ._methods import METHODS
 
@@ -105,44 +96,23 @@ def _wide_plot(record: Row, path: Path) -> None:
     plots.draw_network_dynamics(record, path, labels, shown_layers(record["config"]["hidden_layers"]))
 
 
-def _chain_figure(slug: str, caption: str, parameterisation: str, *more: str) -> Figure:
+def _chain_figure(slug: str, parameterisation: str, *more: str) -> Figure:
     paper = ChainConfig("float64", (*_CHAIN, *more), parameterisation)
     both = presets(paper, protocol=(_QUICK, *_CHAIN), hidden_layers=16, seeds=5, beyond=8)
     plot = functools.partial(plots.draw_chain_dynamics, name=METHODS[parameterisation].label)
-    return Figure(slug, caption, both, chain_cells, run_chain, chain_claims, plot)
+    return Figure(slug, both, _inference.chain_cells, _inference.run_chain, chain_claims, plot)
 
 
-def _wide_figure(slug: str, caption: str, activation: str) -> Figure:
+def _wide_figure(slug: str, activation: str) -> Figure:
     paper = WideConfig("float64", _WIDE, activation)
     both = presets(paper, _QUICK, data="digits", width=32, hidden_layers=8, seeds=2)
-    return Figure(slug, caption, both, wide_cells, run_wide, wide_claims, _wide_plot)
+    return Figure(slug, both, _inference.wide_cells, _inference.run_wide, wide_claims, _wide_plot)
 
 
 _ALL = [
-    _chain_figure(
-        "sp-activity-inits",
-        "Distance to the exact solution over gradient descent on the activities of 64-layer scalar residual networks, "
-        "and the activities of one of them. Ill-conditioning keeps H steps from getting far at any stable step size.",
-        "sp",
-        _SP_CHAIN,
-    ),
-    _chain_figure(
-        "mupc-activity-inits",
-        "The chains of sp-activity-inits with μPC: a stable forward pass, and inference that is as slow.",
-        "mupc",
-    ),
-    _wide_figure(
-        "mupc-vs-pc-ffwd-lrs",
-        "ℓ2 norms of the activities of 16-layer linear residual networks over inference from the forward pass, and "
-        "how far they are from the exact solution. μPC's forward pass is closer to it than SP's.",
-        "linear",
-    ),
-    _wide_figure(
-        "mupc-vs-pc-ffwd-relu-lrs",
-        "ℓ2 norms of the activities of 16-layer ReLU residual networks over inference from the forward pass, and how "
-        "far they move from it. μPC's move less than SP's.",
-        "relu",
-    ),
+    _chain_figure("sp-activity-inits", "sp", _SP_CHAIN),
+    _chain_figure("mupc-activity-inits", "mupc"),
+    _wide_figure("mupc-vs-pc-ffwd-lrs", "linear"),
+    _wide_figure("mupc-vs-pc-ffwd-relu-lrs", "relu"),
 ]
-
 FIGURES = {figure.slug: figure for figure in _ALL}

@@ -11,7 +11,7 @@ import dataclasses
 import itertools
 import math
 import statistics
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 
 from .. import plots
 from . import _building, _training
@@ -26,6 +26,7 @@ MUPC, SP = "mupc-exact", "sp-exact"
 WIDE, NEAR = 32, 1.1
 FALLING, FLAT = -0.7, -0.2
 GROWN = 10.0
+Claims = Callable[["RatioConfig", Table], list[Claim]]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -200,52 +201,22 @@ _MAPS = RatioConfig(
     evaluate_every=47,
     initial_widths=(*_POWERS, 128, 256, 512, 1024),
 )
+_SP_MAPS = dataclasses.replace(_MAPS, rates=(_SP,))
 _CURVES = dataclasses.replace(_MAPS, rates=(_MUPC, _SP), depths=(4,), initial_widths=_POWERS)
 _SMALL_MAPS = {"widths": (32, 64), "depths": (2, 8), "initial_widths": (32, 64, 256)}
 _SMALL_CURVES = {"widths": (8, 32), "initial_widths": (8, 32)}
 
 
-def _figure(
-    slug: str,
-    caption: str,
-    claims: Callable[[RatioConfig, Table], list[Claim]],
-    draw: plots.Drawing,
-    paper: RatioConfig,
-    small: Mapping[str, tuple[int, ...]],
-) -> Figure:
+def _figure(slug: str, draw: plots.Drawing, claims: Claims, paper: RatioConfig, **small: object) -> Figure:
     names = {rates.method: METHODS[rates.method].label for rates in paper.rates}
     both = presets(paper, _QUICK, data="digits", seeds=1, epochs=10.0, evaluate_every=22, **small)
-    return Figure(slug, caption, both, cells, run_cell, claims, lambda record, path: draw(record, path, names))
+    return Figure(slug, both, cells, run_cell, claims, lambda record, path: draw(record, path, names))
 
 
+_CURVED = _figure("example-loss-energy-ratios", plots.draw_ratio_curves, compared, _CURVES, **_SMALL_CURVES)
 _ALL = [
-    _figure(
-        "mupc-loss-energy-ratios",
-        "Loss of the prediction over the energy at the inference equilibrium for linear residual networks, at "
-        "initialisation, during and after one epoch of MNIST. At one, μPC computes the gradients of BP.",
-        converges,
-        plots.draw_ratio_maps,
-        _MAPS,
-        _SMALL_MAPS,
-    ),
-    _figure(
-        "sp-loss-energy-ratios",
-        "The same for the standard parameterisation.",
-        stays,
-        plots.draw_ratio_maps,
-        dataclasses.replace(_MAPS, rates=(_SP,)),
-        _SMALL_MAPS,
-    ),
-    dataclasses.replace(
-        _figure(
-            "example-loss-energy-ratios",
-            "The ratio through training for linear residual networks of four hidden layers and several widths.",
-            compared,
-            plots.draw_ratio_curves,
-            _CURVES,
-            _SMALL_CURVES,
-        ),
-        checked=checked,
-    ),
+    _figure("mupc-loss-energy-ratios", plots.draw_ratio_maps, converges, _MAPS, **_SMALL_MAPS),
+    _figure("sp-loss-energy-ratios", plots.draw_ratio_maps, stays, _SP_MAPS, **_SMALL_MAPS),
+    dataclasses.replace(_CURVED, checked=checked),
 ]
 FIGURES = {figure.slug: figure for figure in _ALL}

@@ -232,21 +232,13 @@ _PROTOCOL = (
     "64 training samples in the trained network, mean over seeds.",
 )
 _SMALL: dict[str, object] = {"data": "digits", "width": 32, "depths": (4,), "seeds": (2,), "eta": 0.05, "beta": 16.0}
-STUDY = Figure(
-    "protocol-choices",
-    "Test accuracy after one epoch as the difference from the reference, and how many layers learn: with other "
-    "learning rates, a sum instead of a mean over the batch, other precisions, and inference that stops early.",
-    presets(
-        ChoiceConfig("bf16", (*_PROTOCOL, *COMMON)),
-        **_SMALL,
-        protocol=(QUICK, *_PROTOCOL[1:], *COMMON[:2]),
-        epochs=3.0,
-        evaluate_every=33,
-        variants=tuple(variant for variant in _VARIANTS if variant.precision != "float64"),
-    ),
-    cells,
-    run_cell,
-    claims,
-    _plot,
+_PRESETS = presets(
+    ChoiceConfig("bf16", (*_PROTOCOL, *COMMON)),
+    **_SMALL,
+    protocol=(QUICK, *_PROTOCOL[1:], *COMMON[:2]),
+    epochs=3.0,
+    evaluate_every=33,
+    variants=tuple(variant for variant in _VARIANTS if variant.precision != "float64"),
 )
+STUDY = Figure("protocol-choices", _PRESETS, cells, run_cell, claims, _plot)
 FIGURES = {STUDY.slug: STUDY}

@@ -8,19 +8,11 @@ from __future__ import annotations
 import dataclasses
 
 from .. import plots
+from . import training
 from ._figure import Figure
 from ._methods import ERROR_SPACE
 from ._training import Rates, Thresholds
-from .training import (
-    ETA,
-    HELD_OUT,
-    MUPC_FASHION,
-    QUICK_MUPC,
-    TUNED_FASHION,
-    paper_config,
-    quick_settings,
-    training_figure,
-)
+from .training import HELD_OUT, QUICK_MUPC, paper_config, quick_settings, training_figure
 
 _PROTOCOL = (
     f"Error space (one linearisation, two conjugate-gradient steps) and BP: η tuned {HELD_OUT}, for each λ by itself.",
@@ -39,8 +31,6 @@ def _figure(name: str, width: int, depth: int, gd: Rates, gd_protocol: str) -> F
     sizes = {"depths": (depth,), "widths": (width,), "epochs": 10.0}
     return training_figure(
         f"solvers-fashion-{name}",
-        "Gradient descent (μPC with as many steps as layers), error space at four output precisions λ, and BP: "
-        "accuracy over training, and what a step costs.",
         plots.draw_solver_comparison,
         paper_config("fashion-mnist", protocol, rates, Thresholds(solvers=True), **sizes),
         quick_settings(depths=(8,), rates=(QUICK_MUPC, *_tuned(0.03, 0.01))),
@@ -49,7 +39,7 @@ def _figure(name: str, width: int, depth: int, gd: Rates, gd_protocol: str) -> F
 
 _ALL = (
     # the runs of `mupc-fashion-15-epochs` serve here too; they are read at ten epochs
-    _figure("deep", 512, 128, dataclasses.replace(MUPC_FASHION, epochs=15.0), TUNED_FASHION),
-    _figure("small", 128, 32, Rates("mupc", ETA, (5.0, 1.0, 0.5)), f"μPC: η and β tuned {HELD_OUT}."),
+    _figure("deep", 512, 128, dataclasses.replace(training.MUPC_FASHION, epochs=15.0), training.TUNED_FASHION),
+    _figure("small", 128, 32, Rates("mupc", training.ETA, (5.0, 1.0, 0.5)), f"μPC: η and β tuned {HELD_OUT}."),
 )
 FIGURES = {figure.slug: figure for figure in _ALL}

@@ -28,20 +28,8 @@ NORMALISATIONS = {"weights": "sp", "multipliers": "ntp"}
 LABELS = {"weights": r"$a = 1,\ b = 1/N$", "multipliers": r"$a = 1/\sqrt{N},\ b = 1$"}
 
 
-@dataclasses.dataclass(frozen=True)
-class HessianPart:
-    """A part of the Hessian, as `mupc.theory.spectrum` names it."""
-
-    symbol: str
-    part: str
-    text: str
-
-
-PARTS = {
-    "d": HessianPart("D", "diagonal", "Hessian's block diagonal"),
-    "o": HessianPart("O", "off-diagonal", "Hessian's off-diagonal part"),
-    "h": HessianPart("H", "whole", "activity Hessian"),
-}
+PARTS = {"d": "diagonal", "o": "off-diagonal", "h": "whole"}
+"""The parts D and O of the Hessian, and H itself, as `mupc.theory.spectrum` names them."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -89,7 +77,7 @@ def run_cell(cell: SpectrumCell, context: RunContext) -> Row:
     with jax.enable_x64(True):
         key = jr.fold_in(jr.key(cell.seed), list(NORMALISATIONS).index(cell.normalisation))
         network = Network(n, n, n, cell.depth, activation="linear", parameterisation=form, skip=0, key=key)
-        found = theory.spectrum(network, part=PARTS[cell.part].part, method="exact")
+        found = theory.spectrum(network, part=PARTS[cell.part], method="exact")
     return {
         "quantiles": found.quantiles(np.linspace(0, 1, LEVELS)).tolist(),
         "asymmetry": float(np.max(np.abs(found.values + found.values[::-1]))),
@@ -109,7 +97,7 @@ class Spectra:
         sizes = itertools.product(self.config.widths, self.config.depths)
         count = len(NORMALISATIONS) * sum(width >= wide and depth >= deep for width, depth in sizes)
         rows = [row for row in self.table if row["width"] >= wide and row["depth"] >= deep]
-        return [*require(rows, count, f"{PARTS[self.config.part].symbol} for N ≥ {wide}, H ≥ {deep}")]
+        return [*require(rows, count, f"{self.config.part.upper()} for N ≥ {wide}, H ≥ {deep}")]
 
     def smallest(self) -> list[float]:
         return [row["quantiles"][0] for row in self.rows()]
@@ -178,7 +166,6 @@ def distance(first: list[float], second: list[float]) -> float:
 
 
 def _figure(part: str, held: str) -> Figure:
-    row = PARTS[part]
     varied = "depth" if held == "n" else "width"
     widths, depths, few_widths, few_depths = _SIZES[held]
     paper = SpectrumConfig("float64", _PROTOCOL, part, widths, depths)
@@ -197,12 +184,10 @@ def _figure(part: str, held: str) -> Figure:
             label, limit = laws[part]
             at = np.linspace(*limit.edges, 400)
             law = {"label": label, "values": at, "density": limit.density(at)}
-        plots.draw_block_spectra(record, path, row.symbol, varied, LABELS, law)
+        plots.draw_block_spectra(record, path, part.upper(), varied, LABELS, law)
 
     return Figure(
         f"{part}-eigens-{held}",
-        f"Eigenvalues of the {row.text} {row.symbol} of linear networks at initialisation, {held.upper()} = {HELD}, "
-        f"over {varied}, for both ways to normalise the weights.",
         presets(paper, "A small check.", widths=few_widths, depths=few_depths),
         cells,
         run_cell,

@@ -197,19 +197,10 @@ _PROTOCOL = (
     "standard normal activities with the step size 1/λmax.",
 )
 _SMALL: dict[str, object] = {"scales": (0.1, 1.0, 10.0), "scaled_depths": (1, 4), "widths": (16, 64, 256)}
-_FIGURE = Figure(
-    "theorems",
-    "Left: the smallest eigenvalue of the inference Hessian over the scale of the weights, for predictive coding and "
-    "for equilibrium propagation. Middle: distance of the gradients at equilibrium from those of BP over L/N. Right: "
-    "with a free output, descent on the activities goes to the forward pass.",
-    presets(
-        TheoremConfig("float64", _PROTOCOL),
-        "A small check.",
-        **_SMALL | {"depths": (2,), "free_depths": (2, 8), "steps": 300, "seeds": 1},
-    ),
-    cells,
-    run_cell,
-    claims,
-    plots.draw_theorems,
+_PRESETS = presets(
+    TheoremConfig("float64", _PROTOCOL),
+    "A small check.",
+    **_SMALL | {"depths": (2,), "free_depths": (2, 8), "steps": 300, "seeds": 1},
 )
+_FIGURE = Figure("theorems", _PRESETS, cells, run_cell, claims, plots.draw_theorems)
 FIGURES = {_FIGURE.slug: _FIGURE}

@@ -107,14 +107,6 @@ def _plot(record: Row, path: Path) -> None:
 
 
 _PROTOCOL = ("x = y = 1 and the start at the forward pass are ours. The length of the path does not depend on y.",)
-_FIGURE = Figure(
-    "toy-ill-cond",
-    "Energy over the two activities of f(x) = w₃w₂w₁x with w₃ = 10 and w₁ = w₂ = 1, and gradient descent on it from "
-    "the forward pass with the step size 1.6/λmax.",
-    presets(ToyConfig("float64", _PROTOCOL), "The same as the paper preset."),
-    cells,
-    run_cell,
-    claims,
-    _plot,
-)
+_PRESETS = presets(ToyConfig("float64", _PROTOCOL), "The same as the paper preset.")
+_FIGURE = Figure("toy-ill-cond", _PRESETS, cells, run_cell, claims, _plot)
 FIGURES = {_FIGURE.slug: _FIGURE}

@@ -80,7 +80,6 @@ def quick_settings(*notes: str, **changes: object) -> dict[str, object]:
 
 def training_figure(
     slug: str,
-    caption: str,
     draw: plots.Drawing,
     paper: TrainingConfig,
     quick: Mapping[str, object],
@@ -88,16 +87,12 @@ def training_figure(
 ) -> Figure:
     """Return a figure of training runs; `checked` says by claim what was checked where one failed."""
     both, told = presets(paper, **quick), checked_by_id(checked or {})
-    return Figure(
-        slug, caption, both, cells, run_cell, claims, lambda record, path: draw(record, path, LABELS), checked=told
-    )
+    return Figure(slug, both, cells, run_cell, claims, lambda record, path: draw(record, path, LABELS), checked=told)
 
 
 _ALL = [
     training_figure(
         "mupc-vs-pc-mnist-accs",
-        "ReLU residual networks of 8 to 128 hidden layers, one epoch. μPC trains them all with the same two learning "
-        "rates; standard PC, tuned at every depth, does not reach the deep ones.",
         plots.draw_accuracy_over_depth,
         paper_config(
             "mnist",
@@ -114,7 +109,6 @@ _ALL = [
     ),
     training_figure(
         "mupc-vs-pc-all-activations",
-        "The comparison of fig1 for linear, tanh and ReLU networks.",
         plots.draw_accuracy_over_depth,
         paper_config(
             "mnist",
@@ -132,7 +126,6 @@ _ALL = [
     ),
     training_figure(
         "mupc-mnist-5-epochs",
-        "A ReLU residual network of 128 hidden layers trained with μPC for five epochs, compared with BP.",
         plots.draw_accuracy_over_epochs,
         paper_config(
             "mnist", (FIXED, _TUNED_BP), (MUPC, _BP), Thresholds(mean=(97.5, 98.5)), depths=(128,), epochs=5.0, seeds=5
@@ -143,7 +136,6 @@ _ALL = [
     ),
     training_figure(
         "mupc-fashion-15-epochs",
-        "A ReLU residual network of 128 hidden layers on Fashion-MNIST, with rates transferred from 8 hidden layers.",
         plots.draw_accuracy_over_epochs,
         paper_config(
             "fashion-mnist",
@@ -163,8 +155,6 @@ _ALL = [
     ),
     training_figure(
         "cifar-20-epochs",
-        "A fully connected ReLU residual network of 128 hidden layers on CIFAR-10 with augmented images, with μPC and "
-        "with BP.",
         plots.draw_accuracy_over_epochs,
         paper_config(
             "cifar10",
@@ -203,15 +193,12 @@ _ALL = [
     ),
     training_figure(
         "wider-is-better-mnist",
-        "ReLU residual networks of 8 hidden layers and growing width, trained with μPC at the same rates.",
         plots.draw_accuracy_over_width,
         paper_config("mnist", (FIXED,), (MUPC,), Thresholds(wider=1.0), depths=(8,), widths=(64, 128, 256, 512, 1024)),
         quick_settings(depths=(4,), widths=(16, 32, 64), seeds=3, rates=(QUICK_MUPC,)),
     ),
     training_figure(
         "sp-smaller-rates",
-        "fig1's SP for three activations, with learning rates of the weights below 0.01, which is the smallest of the "
-        "paper's grid and the one that tuning chooses there; μPC for comparison.",
         plots.draw_accuracy_over_depth,
         paper_config(
             "mnist",

@@ -6,42 +6,18 @@ The paper presets want an accelerator and the data sets; the quick presets take 
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Mapping
 
 from .. import plots
+from . import _training_conditioning as conditioned
+from . import training
 from ._claims import checked_by_id
 from ._declaration import presets
 from ._figure import Figure
 from ._methods import LONG
 from ._training import Rates, Thresholds
-from ._training_conditioning import (
-    ConditionedConfig,
-    Predicates,
-    all_claims,
-    cells,
-    falls,
-    grows,
-    reported,
-    run_cell,
-    run_group,
-    skips_against_plain,
-    worse_than_plain,
-)
-from .training import (
-    COMMON,
-    FIXED,
-    HELD_OUT,
-    LABELS,
-    MUPC,
-    MUPC_FASHION,
-    QUICK,
-    QUICK_MUPC,
-    SP_GRID,
-    TUNED_FASHION,
-    paper_config,
-    quick_settings,
-)
+from ._training_conditioning import ConditionedConfig, Predicates
+from .training import COMMON, HELD_OUT, LABELS, QUICK_MUPC, paper_config, quick_settings
 
 ACTIVATIONS = ("linear", "tanh", "relu")
 GROWTH = 3.0
@@ -76,19 +52,11 @@ _QUICK_GROWTH = (
 )
 
 
-@dataclasses.dataclass(frozen=True)
-class FigureData:
-    """A data set that figures are repeated on: μPC's rates on it, and where they are from."""
-
-    name: str
-    mupc: Rates
-    rates_from: str
-
-
 DATA = {
-    "mnist": FigureData("mnist", MUPC, FIXED),
-    "fashion": FigureData("fashion-mnist", MUPC_FASHION, TUNED_FASHION),
+    "mnist": ("mnist", training.MUPC, training.FIXED),
+    "fashion": ("fashion-mnist", training.MUPC_FASHION, training.TUNED_FASHION),
 }
+"""The data sets that figures are repeated on: their names, μPC's rates on them, and where the rates are from."""
 
 
 def _paper(data: str, protocol: tuple[str, ...], *rates: Rates, **settings: object) -> ConditionedConfig:
@@ -98,7 +66,6 @@ def _paper(data: str, protocol: tuple[str, ...], *rates: Rates, **settings: obje
 
 def _figure(
     slug: str,
-    caption: str,
     draw: plots.Drawing,
     predicates: tuple[Predicates, ...],
     paper: ConditionedConfig,
@@ -107,10 +74,17 @@ def _figure(
     checked: Mapping[str, str] | None = None,
 ) -> Figure:
     shared = quick_settings(widths=(16,), depths=(4, 16), evaluate_every=11, seeds=1, activations=("relu",))
-    both = presets(paper, **shared | {"protocol": (QUICK, note, _MEASURED)} | quick)
-    told = checked_by_id(checked or {})
-    plot = lambda record, path: draw(record, path, LABELS)  # noqa: E731
-    return Figure(slug, caption, both, cells, run_cell, all_claims(*predicates), plot, run_group, told)
+    both = presets(paper, **shared | {"protocol": (training.QUICK, note, _MEASURED)} | quick)
+    return Figure(
+        slug,
+        both,
+        conditioned.cells,
+        conditioned.run_cell,
+        conditioned.all_claims(*predicates),
+        lambda record, path: draw(record, path, LABELS),
+        conditioned.run_group,
+        checked_by_id(checked or {}),
+    )
 
 
 _SEEDS = "κ grows in every run, and no seed decides: by factors of {} at H=16. "
@@ -147,30 +121,23 @@ _CHECKED = {
 }
 """What was checked of claims that failed, by figure."""
 
-STANDARD: dict[str, tuple[str, tuple[Predicates, ...]]] = {
-    "gd": ("without skips", (grows, falls)),
-    "adam": ("without skips, Adam", (worse_than_plain,)),
-    "skips": ("with skips", (skips_against_plain,)),
+STANDARD: dict[str, tuple[Predicates, ...]] = {
+    "gd": (conditioned.grows, conditioned.falls),
+    "adam": (conditioned.worse_than_plain,),
+    "skips": (conditioned.skips_against_plain,),
 }
-"""By the end of the method's name: what it is, and the claims."""
-_OVER_TRAINING = (
-    "Condition number κ of the activity Hessian and test accuracy over one epoch, {}. Lines are medians of κ and means "
-    "of accuracy over seeds"
-)
+"""The claims about standard networks, by the end of the method's name."""
 
 
 def _standard(kind: str, name: str) -> Figure:
-    what, predicates = STANDARD[kind]
-    methods = ["sp-gd"] if kind == "gd" else [f"sp-{kind}", "sp-gd"]
-    compared = "." if kind == "gd" else "; dashed: gradient descent without skips, for comparison."
+    methods = dict.fromkeys((f"sp-{kind}", conditioned.PLAIN))
     rates = [Rates(method, (1e-3,), (0.5, 0.1, 0.05)) for method in methods]
     small = {"widths": (32,), "depths": (4, 8), "epochs": 1.5}
     return _figure(
         f"sp-train-cond-nums-{kind}-{name}",
-        _OVER_TRAINING.format(f"standard networks {what}") + compared,
         plots.draw_conditioning_over_training,
-        predicates,
-        _paper(DATA[name].name, _LONG, *rates, growth=GROWTH),
+        STANDARD[kind],
+        _paper(DATA[name][0], _LONG, *rates, growth=GROWTH),
         _QUICK_RATES,
         small | {"rates": tuple(Rates(method, (0.01,), (0.5,)) for method in methods)},
         _CHECKED.get(f"{kind}-{name}"),
@@ -178,49 +145,44 @@ def _standard(kind: str, name: str) -> Figure:
 
 
 def _mupc(name: str) -> Figure:
-    data = DATA[name]
+    data, rates, rates_from = DATA[name]
     small = {"widths": (64,), "depths": (4, 8), "evaluate_every": 22, "activations": ACTIVATIONS}
     return _figure(
         f"mupc-train-cond-nums-{name}",
-        _OVER_TRAINING.format("residual networks with μPC") + ".",
         plots.draw_conditioning_over_training,
-        (grows,),
-        _paper(data.name, (data.rates_from, *COMMON), data.mupc),
+        (conditioned.grows,),
+        _paper(data, (rates_from, *COMMON), rates),
         _QUICK_GROWTH,
         small | {"rates": (Rates("mupc", (0.5,), (2.0,)),)},
     )
 
 
 def _orthogonal(name: str) -> Figure:
-    data, asked = DATA[name], Thresholds(orthogonal=True)
-    tuned, quick = Rates("orthogonal", *SP_GRID), Rates("orthogonal", (0.01,), QUICK_MUPC.beta)
-    large = paper_config(data.name, (), (data.mupc, tuned), asked, activations=ACTIVATIONS)
+    data, mupc, rates_from = DATA[name]
+    tuned, quick = Rates("orthogonal", *training.SP_GRID), Rates("orthogonal", (0.01,), QUICK_MUPC.beta)
+    large = paper_config(data, (), (mupc, tuned), Thresholds(orthogonal=True), activations=ACTIVATIONS)
     small = quick_settings(depths=(4, 32), seeds=1, rates=(QUICK_MUPC, quick), activations=("relu",))
     return _figure(
         f"orthog-init-{name}",
-        "Test accuracy of networks with orthogonal weights and no skips, tuned at every depth, over one epoch (above; "
-        "dashed: μPC at the greatest depth), and κ over training of smaller ones (below).",
         plots.draw_conditioning_with_accuracies,
-        (reported,),
-        _paper(data.name, (data.rates_from, _TUNED, *COMMON), tuned, accuracies=large),
+        (conditioned.reported,),
+        _paper(data, (rates_from, _TUNED, *COMMON), tuned, accuracies=large),
         _QUICK_RELU,
         {"rates": (quick,), "accuracies": presets(large, **small)["quick"]},
     )
 
 
 def _one_step(name: str) -> Figure:
-    data, asked = DATA[name], Thresholds(one_step=True)
-    one, quick = (Rates("mupc-one-step", found.eta, found.beta) for found in (data.mupc, QUICK_MUPC))
-    large = paper_config(data.name, (), (data.mupc, one), asked)
+    data, mupc, rates_from = DATA[name]
+    one, quick = (Rates("mupc-one-step", rates.eta, rates.beta) for rates in (mupc, QUICK_MUPC))
+    large = paper_config(data, (), (mupc, one), Thresholds(one_step=True))
     small = quick_settings(depths=(16, 32), rates=(QUICK_MUPC, quick))
-    protocol = (data.rates_from, "One step uses the rates of T = H.", *COMMON)
+    protocol = (rates_from, "One step uses the rates of T = H.", *COMMON)
     return _figure(
         f"mupc-one-step-{name}",
-        "ReLU residual networks of 8 to 128 hidden layers trained with μPC for one epoch, with as many inference steps "
-        "as layers and with a single one; and κ over training with one step, of smaller networks.",
         plots.draw_one_step_conditioning,
-        (reported,),
-        _paper(data.name, protocol, one, accuracies=large, activations=("relu",)),
+        (conditioned.reported,),
+        _paper(data, protocol, one, accuracies=large, activations=("relu",)),
         _QUICK_DEPTHS,
         {"rates": (quick,), "accuracies": presets(large, **small)["quick"]},
     )

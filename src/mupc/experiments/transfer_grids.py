@@ -15,13 +15,11 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from .. import plots
-from ._building import PAPER_BATCH, build, load
 from ._claims import Claim, judge
 from ._declaration import cells_over
 from ._figure import Figure, FigureCell, FigureConfig, Finished, Row, RunContext, Table, select
 from ._measuring import grouped, number, require
-from ._methods import METHODS
-from ._training import keeping, whole
+from ._training import TrainingCell, train
 
 REGRET = 0.1
 WILD, SOON = 100.0, 94
@@ -91,8 +89,10 @@ class GridCell(FigureCell):
         return dataclasses.replace(self, eta=0.0, beta=0.0, seed=0)
 
     @property
-    def evaluate_every(self) -> int | None:
-        return SOON if self.beta >= WILD or self.depth >= DEEP else None
+    def run(self) -> TrainingCell:
+        every = SOON if self.beta >= WILD or self.depth >= DEEP else None
+        own = dataclasses.asdict(self)
+        return TrainingCell(**own, method="mupc", evaluate_every=every, validation=0.0, augment=False)
 
 
 def cells(config: GridConfig, finished: Finished) -> list[FigureCell]:
@@ -109,32 +109,7 @@ def cells(config: GridConfig, finished: Finished) -> list[FigureCell]:
 
 def run_group(group: Sequence[GridCell], context: RunContext) -> list[Row]:
     """Train one network with every pair of rates, as one program."""
-    import warnings
-
-    import jax
-
-    from ..inference import GradientDescent
-    from ..training import Run, fit_many
-
-    first = group[0]
-    dataset = load(first.data, context.data_dir, first.verify, 0.0)
-    with jax.enable_x64(first.precision == "float64"), warnings.catch_warnings():
-        warnings.simplefilter("ignore", RuntimeWarning)  # of divergence, which the result records
-        network = build(METHODS["mupc"], dataset, first.activation, first.width, first.depth, first.seed)
-        runs = [
-            Run(network, GradientDescent(lr=cell.beta / PAPER_BATCH, steps=cell.depth), cell.eta, cell.seed)
-            for cell in group
-        ]
-        results = fit_many(
-            runs,
-            dataset,
-            epochs=first.epochs,
-            batch_size=PAPER_BATCH,
-            precision=first.precision,
-            evaluate_every=first.evaluate_every,
-            **keeping(context, "group"),
-        )
-    whole(results)
+    _, results = train([cell.run for cell in group], context)
     return [
         {
             "lowest_train_loss": min((float(loss) for loss in result.losses if math.isfinite(loss)), default=None),
@@ -270,9 +245,6 @@ def _figure(activation: str) -> Figure:
     small = dataclasses.replace(_SMALL, activation=activation, protocol=(*_QUICK, *_PROTOCOL))
     return Figure(
         f"mupc-transfer-{activation}",
-        "Training loss over the learning rates of weights (η) and activities (β). Above: networks of growing width; "
-        "below: of growing depth. The star is the network's own optimum, the circle that of the smallest one. "
-        "Grey: a run diverged.",
         {"quick": small, "paper": GridConfig("bf16", _PROTOCOL, activation=activation)},
         cells,
         run_cell,
