@@ -13,6 +13,7 @@ import tempfile
 import jax
 import jaxtyping
 import pytest
+from hypothesis import HealthCheck, settings
 
 FASTER = "--xla_cpu_use_fusion_emitters=false --xla_cpu_parallel_codegen_split_count=1"
 """With these, compiling takes half as long. XLA reads its flags when it compiles the first program."""
@@ -33,6 +34,10 @@ for name, value in {
     jax.config.update(name, value)
     os.environ[name.upper()] = str(value)
 jax.config.update("jax_enable_x64", True)  # not for processes that tests start
+
+# the same examples in every run, and no limits in time
+settings.register_profile("repeatable", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("repeatable")
 
 MAPPINGS = 25_000
 """Compiled programs hold memory mappings. Linux gives a process 65,530; beyond that the compiler aborts."""

@@ -61,7 +61,7 @@ def test_results_do_not_depend_on_the_batch_size(free):
 
 
 @pytest.mark.slow
-@settings(max_examples=6, deadline=None, derandomize=True)
+@settings(max_examples=6)
 @given(
     seed=st.integers(0, 999),
     skip=st.integers(0, 2),

@@ -22,7 +22,7 @@ SIZES = [(3, 2, 2, 3), (1, 3, 2, 4), (2, 2, 3, 2)]
 """In, out, width, hidden layers: few and small, to compile little and to be quick in fractions."""
 
 SEEDS = st.integers(0, 2**32 - 1)
-quick = settings(max_examples=25, deadline=None, derandomize=True)
+quick = settings(max_examples=25)
 
 
 class Drawn(NamedTuple):
