@@ -10,24 +10,16 @@ so that `python -m mupc.bench` works on a bare machine with an accelerator.
 
 from typing import TYPE_CHECKING
 
-from ._config import PRECISIONS as PRECISIONS
-from ._config import PRESETS as PRESETS
-from ._config import WORKLOADS as WORKLOADS
-from ._config import BenchCase as BenchCase
-from ._config import BenchConfig as BenchConfig
-from ._config import bench_cases as bench_cases
-from ._report import BenchRow as BenchRow
-from ._report import case_line as case_line
-from ._report import compile_ratios as compile_ratios
-from ._report import conclusions as conclusions
-from ._report import fit_line as fit_line
-from ._report import growth_fits as growth_fits
-from ._report import report_lines as report_lines
-from ._report import tables as tables
+from ._config import PRECISIONS, PRESETS, WORKLOADS, BenchCase, BenchConfig, bench_cases
+from ._report import BenchRow, case_line, conclusions, growth_fits, report_lines, tables
 
 if TYPE_CHECKING:
-    from ._workloads import measure_case as measure_case
-    from ._workloads import prepare as prepare
+    from ._workloads import measure_case, prepare
+
+__all__ = [
+    "PRECISIONS", "PRESETS", "WORKLOADS", "BenchCase", "BenchConfig", "BenchRow", "bench_cases", "case_line",
+    "conclusions", "growth_fits", "measure_case", "prepare", "report_lines", "tables",
+]  # fmt: skip
 
 
 def __getattr__(name: str) -> object:

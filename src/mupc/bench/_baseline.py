@@ -90,6 +90,6 @@ def baseline_update(network: Network, x: Array, y: Array, lr: float, steps: int)
             _, _, activities, carried = once.function(layers, activities, carried, x, y)
         return last.function(layers, activities, x, y)
 
-    parts = forward, once, last
-    trace_s, compile_s = sum(part.trace_s for part in parts), sum(part.compile_s for part in parts)
-    return CompiledCall(update, (), trace_s, compile_s, max(part.memory_bytes for part in parts))
+    parts = [call.costs for call in (forward, once, last)]
+    costs = {name: sum(part[name] for part in parts) for name in ("trace_s", "compile_s")}
+    return CompiledCall(update, (), costs | {"memory_bytes": max(part["memory_bytes"] for part in parts)})

@@ -45,7 +45,7 @@ def growth_fits(rows: Iterable[BenchRow]) -> list[BenchRow]:
             workload, sizes = row["workload"], {axis: row[axis] for axis in AXES if row.get(axis) is not None}
             if name == "backprop" and workload in UPDATES:  # backpropagation is the same next to any inference
                 workload, sizes = "update", {axis: size for axis, size in sizes.items() if axis != "steps"}
-            for axis, quantity in itertools.product(sizes, [name for name in QUANTITIES if timing.get(name)]):
+            for axis, quantity in itertools.product(sizes, filter(timing.get, QUANTITIES)):
                 fixed = {other: size for other, size in sizes.items() if other != axis}
                 if axis == "hidden_layers" and "steps" in fixed and row.get("steps_follow_depth"):
                     fixed["steps"] = "H"

@@ -1,11 +1,10 @@
 """Compile functions, time them in turns, and find the device's limits: the rates of large products and of copies."""
 
 import contextlib
-import dataclasses
 import statistics
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -16,7 +15,6 @@ from ._config import BenchCase
 
 Timing = dict[str, Any]
 """What a row says about one program: `median_s`, `fastest_s`, `slowest_s`, `repeats`, and the costs of compiling it."""
-COSTS = ("trace_s", "compile_s", "memory_bytes")
 ENOUGH = 0.02
 """Seconds that one measurement should last: quick programs are called several times."""
 LIMIT = 30.0
@@ -26,28 +24,20 @@ COPIED = {"cpu": 2**25, "other": 2**28}
 """Rows of a large product, and numbers to copy: far beyond the caches."""
 
 
-@dataclasses.dataclass(frozen=True)
-class CompiledCall:
-    """A compiled function with its arguments, and what compiling it cost.
+class CompiledCall(NamedTuple):
+    """A compiled function with its arguments, and what it costs: `trace_s`, `compile_s` and `memory_bytes`.
 
-    `memory_bytes` is what the compiler reports: arguments, results and temporaries together.
+    Memory is what the compiler reports: arguments, results and temporaries together. `work` has the flops, or the bytes
+    read and written, of a call that shows a limit of the device.
     """
 
     function: Callable[..., Any]
     arguments: tuple[object, ...]
-    trace_s: float
-    compile_s: float
-    memory_bytes: int
+    costs: Timing
     work: int = 0
-    """Flops, or bytes read and written, of a call that measures a limit of the device."""
 
     def __call__(self) -> Any:
         return self.function(*self.arguments)
-
-    @property
-    def costs(self) -> Timing:
-        """The costs of compiling, as a row has them."""
-        return {name: getattr(self, name) for name in COSTS}
 
 
 @contextlib.contextmanager
@@ -71,7 +61,9 @@ def compile_call(function: Callable[..., object], *arguments: object, work: int 
     end = time.perf_counter()
     memory: Any = program.memory_analysis()
     total = memory.argument_size_in_bytes + memory.output_size_in_bytes + memory.temp_size_in_bytes
-    return CompiledCall(program, arguments, middle - begin, end - middle, total - memory.alias_size_in_bytes, work)
+    total -= memory.alias_size_in_bytes
+    costs = {"trace_s": middle - begin, "compile_s": end - middle, "memory_bytes": total}
+    return CompiledCall(program, arguments, costs, work)
 
 
 def time_in_turns(calls: Mapping[str, CompiledCall], repeats: int) -> dict[str, Timing]:

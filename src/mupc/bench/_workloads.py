@@ -20,20 +20,11 @@ from ..io import checks, device, versions
 from ..learning import backprop_gradients, weight_gradients
 from ..network import POLICIES, Network, forward, resolve_activation, resolve_precision
 from ..training import EVALUATION_CHUNK, FitResult, Run, fit, fit_many
+from . import _floors, _timing
 from ._baseline import baseline_update
 from ._config import IN_SIZE, OUT_SIZE, UPDATES, BenchCase, BenchConfig
-from ._floors import LeastWork, backprop_work, error_space_work, evaluation_work, gradient_descent_work
 from ._report import BenchRow
-from ._timing import (
-    CompiledCall,
-    Timing,
-    compile_call,
-    device_limits,
-    median_and_spread,
-    time_in_turns,
-    time_with_limits,
-    without_disk_cache,
-)
+from ._timing import CompiledCall, Timing, compile_call
 
 T = TypeVar("T")
 Update = Callable[[Network, Array, Array], Network]
@@ -103,16 +94,16 @@ def baseline_missing(case: BenchCase, config: BenchConfig, matmul: float) -> str
 
 def measure_update(case: BenchCase, config: BenchConfig, precision: str) -> BenchRow:
     """Time an update next to backpropagation, the baseline, its floor and the device's limits."""
-    limits = device_limits(precision, case)
-    large = limits["matmul_flops_per_s"]
-    calls, notes = update_calls(case, config, precision, large.work / time_in_turns({"": large}, 1)[""]["median_s"])
-    times, rates = time_with_limits(calls, limits, config.rounds)
+    limits = _timing.device_limits(precision, case)
+    _, rough = _timing.time_with_limits({}, {"matmul": limits["matmul_flops_per_s"]}, repeats=1)
+    calls, notes = update_calls(case, config, precision, rough["matmul"])
+    times, rates = _timing.time_with_limits(calls, limits, config.rounds)
     if case.inference_steps is None:
-        work = error_space_work(case, config.cg_steps, precision)
+        work = _floors.error_space_work(case, config.cg_steps, precision)
     else:
-        work = gradient_descent_work(case, case.inference_steps, precision)
+        work = _floors.gradient_descent_work(case, case.inference_steps, precision)
     row = _against_limits(times, rates, work)
-    backprop, ours = backprop_work(case, precision), times["mupc"]["median_s"]
+    backprop, ours = _floors.backprop_work(case, precision), times["mupc"]["median_s"]
     row["floor"] |= {"backprop_s": backprop.seconds(rates), "backprop_flops": backprop.flops}
     row["shares"] |= {
         "batched_matmul": work.flops / ours / rates["batched_matmul_flops_per_s"],
@@ -135,12 +126,12 @@ def measure_evaluation(case: BenchCase, config: BenchConfig, precision: str) -> 
         return jax.lax.map(lambda x: jnp.argmax(forward(network, x, precision=full)[1], axis=-1), chunks)
 
     calls = {"mupc": compile_call(predict, make_network(case, config), chunks)}
-    times, rates = time_with_limits(calls, device_limits(full), config.rounds)
-    work = evaluation_work(dataclasses.replace(case, batch_size=size), samples, full)
+    times, rates = _timing.time_with_limits(calls, _timing.device_limits(full), config.rounds)
+    work = _floors.evaluation_work(dataclasses.replace(case, batch_size=size), samples, full)
     return {"samples": samples, **_against_limits(times, rates, work), "notes": []}
 
 
-def _against_limits(times: dict[str, Timing], rates: Mapping[str, float], work: LeastWork) -> BenchRow:
+def _against_limits(times: dict[str, Timing], rates: Mapping[str, float], work: _floors.LeastWork) -> BenchRow:
     """Return the times with the floor, and how close ours comes to it and to the rate of large products."""
     ours, twice, once = times["mupc"]["median_s"], work.seconds(rates), work.seconds(rates, once=True)
     floor = {"flops": work.flops, "bytes_twice": work.twice, "bytes_once": work.once, "twice_s": twice, "once_s": once}
@@ -213,7 +204,7 @@ def measure_epoch(case: BenchCase, config: BenchConfig, precision: str) -> Bench
         times[name], evaluations[name] = _step_and_evaluation(result)
     bare = update_functions(case, config, precision)["mupc"]
     alone = compile_call(bare, make_network(case, config), *random_batch(case))
-    times |= time_in_turns({"alone": alone}, config.rounds)
+    times |= _timing.time_in_turns({"alone": alone}, config.rounds)
     step = times["mupc"]["median_s"]
     return {
         "data": dataset.name,
@@ -233,7 +224,7 @@ def _step_and_evaluation(result: FitResult) -> tuple[Timing, Timing]:
     for before, after in itertools.pairwise(records):
         steps.append(1 / after["steps_per_second"])
         evaluations.append(after["seconds"] - before["seconds"] - (after["step"] - before["step"]) * steps[-1])
-    return median_and_spread(steps), median_and_spread(evaluations)
+    return _timing.median_and_spread(steps), _timing.median_and_spread(evaluations)
 
 
 def _timed(function: Callable[[], T]) -> tuple[float, T]:
@@ -333,7 +324,7 @@ def measure_case(case: BenchCase, config: BenchConfig) -> BenchRow:
     follow = steps is not None and case.steps is None
     about = {**dataclasses.asdict(case), "steps": steps, "steps_follow_depth": follow, "label": case.label}
     started = time.perf_counter()
-    with without_disk_cache(), jax.enable_x64(name == "float64"):
+    with _timing.without_disk_cache(), jax.enable_x64(name == "float64"):
         about["precision"] = precision = resolve_precision(name, None).name
         try:
             found = MEASURES[case.workload](case, config, precision)
@@ -350,4 +341,5 @@ def prepare(config: BenchConfig, cases: Sequence[BenchCase]) -> BenchRow:
     for case in cases:
         if case.workload in SAMPLES:
             training_data(case, config)
-    return {"config": dataclasses.asdict(config) | config.grid, "device": device(), "versions": versions()}
+    settings = {field.name: getattr(config, field.name) for field in dataclasses.fields(BenchConfig)}
+    return {"config": settings | config.grid, "device": device(), "versions": versions()}

@@ -16,7 +16,7 @@ SIZES = "INT [INT ...]"
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class BenchFlags(ScreenFlags, bench.BenchConfig):
-    """All flags. `BenchConfig` describes those that are described nowhere here."""
+    """All flags: the settings of `BenchConfig`, which has their descriptions, with hints about defaults."""
 
     workloads: Annotated[
         tyro.conf.Positional[tuple[str, ...]], hint("(default: those of the preset)", "[WORKLOAD ...]")
@@ -38,21 +38,14 @@ class BenchFlags(ScreenFlags, bench.BenchConfig):
     out: Annotated[str | None, hint("(default: runs/bench-N)", "DIR")] = None
     """Run folder; it must be new or empty."""
 
-    @property
-    def settings(self) -> bench.BenchConfig:
-        """The flags that decide what is measured."""
-        names = [field.name for field in dataclasses.fields(bench.BenchConfig)]
-        return bench.BenchConfig(**{name: getattr(self, name) for name in names})
-
 
 def run(flags: BenchFlags, session: Session) -> Outcome:
     """Measure every case and write a run folder."""
     from .display import ProgressDisplay
     from .run_folder import RunFolder
 
-    config = flags.settings
-    cases = bench.bench_cases(config)
-    about = bench.prepare(config, cases)
+    cases = bench.bench_cases(flags)
+    about = bench.prepare(flags, cases)
     folder = RunFolder(flags.out, "bench")
     folder.write("config.json", about)
     session.say(f"{counted(len(cases), 'case')} on {about['device']}; times are medians, taken in turns")
@@ -61,7 +54,7 @@ def run(flags: BenchFlags, session: Session) -> Outcome:
     with folder.recording(), ProgressDisplay(session.console, "case") as progress:
         for case in cases:
             progress.update(len(rows), len(cases), [case.label], plain="")
-            rows.append(bench.measure_case(case, config))
+            rows.append(bench.measure_case(case, flags))
             folder.append(rows[-1])
             session.say(bench.case_line(rows[-1]))
     interrupted = len(rows) < len(cases)
