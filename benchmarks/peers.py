@@ -1,11 +1,11 @@
-"""One weight update of the same network by another library, FabricPC, beside ours, in one run.
+"""Time one weight update of the same network with FabricPC, another library, and with mupc, in one run.
 
     pip install -e '.[peers]'
     python benchmarks/peers.py --width 128 --hidden-layers 16
 
-The network is a chain of matrices without skips, biases and nonlinearity, with the same weights in both: FabricPC
-applies a nonlinearity after the matrix and mupc before it, so that this is the network that both have. Both take the
-same gradient descent steps from the forward pass, and the largest difference of their gradients is printed.
+The network is a chain of matrices without skips, biases and nonlinearity, with the same weights in both libraries.
+FabricPC applies a nonlinearity after the matrix and mupc before it, so only linear networks are the same in both. Both
+take the same gradient descent steps from the forward pass. The script also prints how far apart their gradients are.
 """
 
 import argparse
@@ -23,11 +23,11 @@ from fabricpc.nodes import Linear
 from fabricpc.training import build_clamps, pc_weight_gradients
 
 import mupc
-from mupc.bench._timing import compile_call, time_in_turns
+from mupc.bench import compile_call, time_in_turns
 
 
 def chain(weights, x, y, lr, steps):
-    """The chain of these matrices (out, in) as FabricPC has it: a function of its weights that returns gradients."""
+    """Return FabricPC's update of the chain of these matrices (out, in), its weights, and the layer of each weight."""
     sizes = [weights[0].shape[1], *(len(weight) for weight in weights)]
     nodes = [Linear(shape=(size,), name=f"layer{index}", use_bias=False) for index, size in enumerate(sizes)]
     edges = [Edge(source=a, target=b.slot("in")) for a, b in itertools.pairwise(nodes)]
@@ -35,7 +35,7 @@ def chain(weights, x, y, lr, steps):
     structure = graph(nodes, edges, TaskMap(x=nodes[0], y=nodes[-1]), inference)
     key = jr.PRNGKey(0)
     drawn = initialize_params(structure, key)
-    # every layer has one matrix, stored (in, out): ours take the place of what was drawn, in the order of the layers
+    # every layer has one matrix, stored (in, out): put ours in place of what was drawn
     places, tree = jax.tree_util.tree_flatten_with_path(drawn)
     layer = [int("".join(filter(str.isdigit, str(path[1])))) for path, _ in places]
     params = jax.tree_util.tree_unflatten(tree, [weights[index - 1].T for index in layer])

@@ -1,5 +1,5 @@
-"""Relative error of hidden weight gradients against float64, by distance from the output: increments (the library)
-beside plain gradient descent on full activities, in the same precisions.
+"""Print the relative error of hidden weight gradients against float64, by distance from the output: for increments (the
+library) and for plain gradient descent on full activities, in the same precisions.
 
     python benchmarks/precision.py
 """
@@ -16,38 +16,42 @@ import jax.random as jr  # noqa: E402
 import numpy as np  # noqa: E402
 
 import mupc  # noqa: E402
-from mupc.inference._energy import errors, returned  # noqa: E402
-from mupc.network._mlp import forward_pass  # noqa: E402
-from mupc.network._precision import POLICIES  # noqa: E402
+from mupc.network import POLICIES  # noqa: E402
 
 
 def increments(network, x, y, lr, steps, precision):
-    """The library's gradients."""
+    """Return the library's gradients."""
     solution = mupc.infer(network, x, y, mupc.GradientDescent(lr, steps), precision=precision)
     return mupc.weight_gradients(network, solution, x).hidden.weight
 
 
 @eqx.filter_jit
 def full_activities(network, x, y, lr, steps, precision):
-    """The same descent with errors taken as differences of full activities."""
+    """Return the gradients of the same descent with errors as differences of full activities (ResNet, no biases)."""
     policy = POLICIES[precision]
     network, x, y = policy.cast((network, x, y))
-    _, hidden, last = network.multipliers
-    phi = network.activation
+    first, hidden, last = network.multipliers
+    phi, weights, readout = network.activation, network.hidden.weight, network.readout.weight
+    start = first * policy.contract("ij,bj->bi", network.input.weight, x)
+
+    def up(z, weight):
+        return z + hidden * policy.contract("ij,bj->bi", weight, phi(z))
+
+    def errors(z):
+        predicted = jnp.concatenate([start[None], jax.vmap(up)(z[:-1], weights)])
+        return z - predicted, last * policy.contract("ij,bj->bi", readout, phi(z[-1]))
 
     def step(_, z):
-        e, output = errors(network, z, x, policy)
-        back = jnp.concatenate(
-            [
-                hidden * network.hidden.transpose(e[1:], policy),
-                last * network.readout.transpose(y - output, policy)[None],
-            ]
-        )
-        return z - lr * (e - returned(e, network.skip) - phi.derivative(z) * back)
+        e, output = errors(z)
+        below = hidden * policy.contract("lij,lbi->lbj", weights, e[1:])
+        top = last * policy.contract("ij,bi->bj", readout, y - output)
+        skipped = jnp.pad(e[1:], ((0, 1), (0, 0), (0, 0)))
+        return z - lr * (e - skipped - phi.derivative(z) * jnp.concatenate([below, top[None]]))
 
-    z = jax.lax.fori_loop(0, steps, step, forward_pass(network, x, policy)[0])
-    e, _ = errors(network, z, x, policy)
-    return network.hidden.gradient(e[1:], phi(z)[:-1], hidden, policy).weight
+    _, rest = jax.lax.scan(lambda z, weight: (up(z, weight),) * 2, start, weights)
+    z = jax.lax.fori_loop(0, steps, step, jnp.concatenate([start[None], rest]))
+    e, _ = errors(z)
+    return -hidden * policy.contract("lbi,lbj->lij", e[1:], phi(z)[:-1]) / len(x)
 
 
 def main() -> None:

@@ -1,25 +1,24 @@
-"""What each inference solver costs and reaches, on one μPC network at initialisation and one batch of digits.
+"""Print what each inference solver costs and reaches, on one μPC network at initialisation and one batch of digits.
 
     python benchmarks/solvers.py [--activation linear] [--json FILE]
 
-Times are of one weight update (inference and weight gradients), as multiples of backpropagation's in the same run.
+Costs are times of one weight update (inference and weight gradients), as multiples of backpropagation's in the same
+run.
 """
 
 import argparse
 import json
-import time
 
-import equinox as eqx
 import jax
 import jax.random as jr
-import numpy as np
 import optax
 
 import mupc
+from mupc.bench import compile_call, time_in_turns
 
 
 def solvers(depth, activation):
-    """The rows of the table: a name, a solver and an output precision λ."""
+    """Return the rows of the table: a name, a solver and an output precision λ."""
     paper = 0.5 / 64
     rows = [
         ("GD, paper (T = H, β = 0.5)", mupc.GradientDescent(paper, depth), 1.0),
@@ -38,20 +37,13 @@ def solvers(depth, activation):
 
 
 def seconds(function, *arguments, repeats):
-    """The median time of a call, after one that compiles."""
-    jax.block_until_ready(function(*arguments))
-    times = []
-    for _ in range(repeats):
-        begin = time.perf_counter()
-        jax.block_until_ready(function(*arguments))
-        times.append(time.perf_counter() - begin)
-    return float(np.median(times))
+    """Return the median time of a call."""
+    return time_in_turns({"": compile_call(function, *arguments)}, repeats)[""]["median_s"]
 
 
-def measure(name, solver, precision, network, x, y, best, base, repeats):
+def solver_row(name, solver, precision, network, x, y, best, base, repeats):
     energy = mupc.Energy(output_precision=precision)
 
-    @eqx.filter_jit
     def update(network, x, y):
         return mupc.weight_gradients(network, mupc.infer(network, x, y, solver, energy=energy), x, energy=energy)
 
@@ -97,7 +89,7 @@ def main() -> None:
           "| smallest cosine to BP | regime |\n|---|---|---|---|---|---|---|---|")  # fmt: skip
     table = []
     for row in rows:
-        found = measure(*row, network, x, y, best, base, options.repeats)
+        found = solver_row(*row, network, x, y, best, base, options.repeats)
         table.append(found)
         print(
             f"| {found['solver']} | {found['times BP']:.1f} | {found['steps']} | {found['energy']:.1f} % | "

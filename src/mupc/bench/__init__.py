@@ -8,23 +8,29 @@ so that `python -m mupc.bench` works on a bare machine with an accelerator.
 ['gd H=8 N=128 T=8 B=64', 'gd H=32 N=128 T=32 B=64']
 """
 
+import importlib
 from typing import TYPE_CHECKING
 
 from ._config import PRECISIONS, PRESETS, WORKLOADS, BenchCase, BenchConfig, bench_cases
 from ._report import BenchRow, case_line, conclusions, growth_fits, report_lines, tables
 
 if TYPE_CHECKING:
+    from ._timing import compile_call, time_in_turns
     from ._workloads import measure_case, prepare
 
 __all__ = [
     "PRECISIONS", "PRESETS", "WORKLOADS", "BenchCase", "BenchConfig", "BenchRow", "bench_cases", "case_line",
-    "conclusions", "growth_fits", "measure_case", "prepare", "report_lines", "tables",
+    "compile_call", "conclusions", "growth_fits", "measure_case", "prepare", "report_lines", "tables", "time_in_turns",
 ]  # fmt: skip
+_NEED_JAX = {
+    "compile_call": "_timing",
+    "measure_case": "_workloads",
+    "prepare": "_workloads",
+    "time_in_turns": "_timing",
+}
 
 
 def __getattr__(name: str) -> object:
-    if name in ("measure_case", "prepare"):  # they import JAX
-        from . import _workloads
-
-        return getattr(_workloads, name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    if name not in _NEED_JAX:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module(f".{_NEED_JAX[name]}", __name__), name)
