@@ -17,6 +17,7 @@ import json
 import sys
 import time
 
+from rich.console import Console
 from rich.table import Table
 
 from mupc.cli.config import TrainFlags
@@ -52,7 +53,7 @@ def main() -> int:
     parser.add_argument("--out", help="folder for the runs and the figure, new or empty (default: runs/main-job-N)")
     options = parser.parse_args()
     with Interruption("main_job") as interruption:
-        return _run(options.seed, options.out, Session("main_job", json=False, quiet=False, interruption=interruption))
+        return _run(options.seed, options.out, Session("main_job", Console(highlight=False), interruption))
 
 
 def _run(seed: int, out: str | None, session: Session) -> int:

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import jax.random as jr
+from rich.console import Console
 
 import mupc
 from mupc.cli.config import TrainFlags
@@ -59,7 +60,7 @@ def train_long(folder, steps):
     """Train one run of `steps` steps."""
     watch = Watch()
     config = TrainFlags(width=16, hidden_layers=3, epochs=steps / STEPS_PER_EPOCH, evaluate_every=40)
-    session = Session("soak", json=False, quiet=True, interruption=watch)
+    session = Session("soak", Console(quiet=True), watch)
     summary = train(config, TrainOutputFlags(out=str(folder)), SafetyFlags(checkpoint_every=20), session)
     assert summary["steps"] == steps, summary
     return watch.samples

@@ -14,7 +14,9 @@ from rich.text import Text
 import mupc as library
 from mupc import cli
 from mupc.cli import hessian, hessian_job
+from mupc.cli.runner import Session
 from mupc.cli.train_job import Recorder
+from mupc.io import Interruption
 
 SMALL = ["--width", "4", "6", "--hidden-layers", "2", "3"]
 ROW = {
@@ -104,7 +106,8 @@ def test_a_bar_on_a_terminal(tmp_path):
         method=hessian.MethodFlags(),
         output=hessian.OutputFlags(out=str(tmp_path / "run")),
     )
-    hessian_job.analyse(flags, Console(file=stream, force_terminal=True, width=100))
+    console = Console(file=stream, force_terminal=True, width=100)
+    hessian_job.analyse(flags, Session("mupc hessian", console, Interruption("mupc hessian")))
     shown = Text.from_ansi(stream.getvalue()).plain
     assert "network 2/2" in shown and "hidden layers of" not in shown
     assert shown.count("positive definite 1/1") == 2

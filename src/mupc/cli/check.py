@@ -75,7 +75,7 @@ def run(flags: CheckFlags, session: Session) -> Outcome:
 
     check = compare_networks if flags.compare.checkpoint is None else report_network
     try:
-        summary = check(flags, session.console)
+        summary = check(flags, session)
     except checks.ArgumentError:
         raise
     except ValueError as error:

@@ -6,7 +6,6 @@ from typing import Any
 
 import jax
 import numpy as np
-from rich.console import Console
 from rich.table import Table
 
 from .. import diagnostics, plots
@@ -16,16 +15,17 @@ from ..io import checks, device, versions
 from .building import load_data, network_options
 from .check import CheckFlags
 from .config import TrainFlags, as_dict
-from .display import ProgressDisplay, plain_table, say
+from .display import ProgressDisplay, plain_table
 from .parsing import flag
 from .run_folder import RunFolder
+from .runner import Session
 from .solvers import SOLVERS, make_solver
 from .trained_model import open_checkpoint, refuse_other_flags
 
 Row = dict[str, Any]
 
 
-def compare_networks(flags: CheckFlags, console: Console) -> Row:
+def compare_networks(flags: CheckFlags, session: Session) -> Row:
     """Measure networks of several sizes, judge their slopes, write a run folder and return its summary."""
     checks.integer("--steps", flags.compare.steps, 0)
     learning = _learning(flags, None)
@@ -37,9 +37,9 @@ def compare_networks(flags: CheckFlags, console: Console) -> Row:
         settings.solver_for(flags.compare.hidden_layers)  # refuses wrong flags, before there is a folder
         groups = dataclasses.asdict(flags.compare) | dataclasses.asdict(flags.network)
         folder = make_folder(flags, groups | _used(learning))
-        say(console, f"coordinate check: {_title(flags, learning)}")
+        session.say(f"coordinate check: {_title(flags, learning)}")
         begin = time.perf_counter()
-        with folder.recording(), ProgressDisplay(console, "size") as progress:
+        with folder.recording(), ProgressDisplay(session.console, "size") as progress:
             for one in found:
                 measured.append(one)
                 folder.append({**one.shape._asdict(), "sizes": [size._asdict() for size in one.sizes]})
@@ -65,13 +65,13 @@ def compare_networks(flags: CheckFlags, console: Console) -> Row:
         slopes = [slope for slope in result.slopes if slope.axis == axis]
         expected = {(slope.step, slope.quantity, slope.group): slope.expected for slope in slopes}
         plots.draw_coordinate_scaling(rows, axis, folder.path / "figures" / f"coordinates-{axis}.png", expected)
-        say(console, "")
-        console.print(_table(axis, [slope for slope in result.worst if slope.axis == axis]))
-    _conclude(summary, console)
+        session.say("")
+        session.console.print(_table(axis, [slope for slope in result.worst if slope.axis == axis]))
+    _conclude(summary, session)
     return summary
 
 
-def report_network(flags: CheckFlags, console: Console) -> Row:
+def report_network(flags: CheckFlags, session: Session) -> Row:
     """Measure one trained network layer by layer, write a run folder and return its summary."""
     refuse_other_flags(flags.compare, flags.network)
     network, trained = open_checkpoint(str(flags.compare.checkpoint))
@@ -102,13 +102,13 @@ def report_network(flags: CheckFlags, console: Console) -> Row:
     }
     folder.write("summary.json", summary)
     plots.draw_layer_sizes(rows, folder.path / "figures" / "sizes.png")
-    say(console, f"mean absolute entries of {flags.compare.checkpoint}, layer by layer")
+    session.say(f"mean absolute entries of {flags.compare.checkpoint}, layer by layer")
     table = plain_table("layer", *(name.replace(" ", "\n") for name in sizes))
     cells = {(row["layer"], row["quantity"]): f"{row['size']:.2g}" for row in rows}
     for layer in range(1, network.hidden_layers + 2):
         table.add_row(str(layer), *(cells.get((layer, quantity), "") for quantity in sizes))
-    console.print(table)
-    say(console, f"run folder {folder.path}")
+    session.console.print(table)
+    session.say(f"run folder {folder.path}")
     return summary
 
 
@@ -175,10 +175,10 @@ def _table(axis: str, worst: list[Slope]) -> Table:
     return table
 
 
-def _conclude(summary: Row, console: Console) -> None:
-    say(console, "")
+def _conclude(summary: Row, session: Session) -> None:
+    session.say("")
     for stage, axes in summary["verdicts"].items():
-        say(console, f"{stage}: " + ", ".join(f"{verdict} over {axis}" for axis, verdict in axes.items()))
+        session.say(f"{stage}: " + ", ".join(f"{verdict} over {axis}" for axis, verdict in axes.items()))
     for line in summary["failures"]:
-        say(console, f"- {line}")
-    say(console, f"run folder {summary['out']}")
+        session.say(f"- {line}")
+    session.say(f"run folder {summary['out']}")

@@ -67,8 +67,7 @@ def fetch_data(flags: DataFetchFlags, session: Session) -> Outcome:
     every = tuple(entry.name for entry in library.available() if entry.where != "scikit-learn")
     folders = {}
     for name in every if "all" in flags.names else flags.names:
-        shown = not (session.quiet or session.json)
-        folders[name] = str(library.fetch(name, data_dir=flags.data_dir, progress=shown))
+        folders[name] = str(library.fetch(name, data_dir=flags.data_dir, progress=not session.console.quiet))
         session.say(f"{name} is in {folders[name]}")
     return Outcome(folders)
 

@@ -78,7 +78,7 @@ def run(flags: HessianFlags, session: Session) -> Outcome:
     from .hessian_job import analyse
 
     try:
-        return Outcome(analyse(flags, session.console))
+        return Outcome(analyse(flags, session))
     except checks.ArgumentError:
         raise
     except ValueError as error:

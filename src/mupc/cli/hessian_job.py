@@ -12,7 +12,6 @@ import equinox as eqx
 import jax
 import jax.random as jr
 import numpy as np
-from rich.console import Console
 
 from .. import plots, theory
 from ..inference import Energy
@@ -20,9 +19,10 @@ from ..io import checks, device, versions
 from ..network import Network, forward
 from .building import load_data
 from .config import TrainFlags
-from .display import ProgressDisplay, plain_table, say
+from .display import ProgressDisplay, plain_table
 from .hessian import EnergyFlags, HessianFlags, HessianNetworkFlags
 from .run_folder import RunFolder
+from .runner import Session
 from .trained_model import open_checkpoint, refuse_other_flags
 
 Row = dict[str, Any]
@@ -66,7 +66,7 @@ class HessianEnds(NamedTuple):
         return {"seed": self.seed, **named, "definite": self.ends.definite, "seconds": self.seconds}
 
 
-def analyse(flags: HessianFlags, console: Console) -> Row:
+def analyse(flags: HessianFlags, session: Session) -> Row:
     """Analyse the networks that the flags ask for, write a run folder and return its summary."""
     seeds = checks.integer("seeds", flags.network.seeds, 1)
     if seeds > MOST_SEEDS:
@@ -82,11 +82,11 @@ def analyse(flags: HessianFlags, console: Console) -> Row:
         "seed": flags.network.seed,
     }
     folder.write("config.json", about)
-    say(console, _title(cases, flags.network, energy))
+    session.say(_title(cases, flags.network, energy))
     rows: list[Row] = []
     spectra: list[Row] = []
     begin = time.perf_counter()
-    with folder.recording(), ProgressDisplay(console, "network") as progress:
+    with folder.recording(), ProgressDisplay(session.console, "network") as progress:
         for case in cases:
             found: list[HessianEnds] = []
             for seed in range(flags.network.seed, flags.network.seed + seeds):
@@ -112,8 +112,8 @@ def analyse(flags: HessianFlags, console: Console) -> Row:
         plots.draw_eigenvalue_densities(spectra, folder.path / "figures" / "spectrum.png")
     if sum(np.isfinite(row["condition_number"]) for row in rows) > 1:
         plots.draw_condition_numbers(rows, folder.path / "figures" / "condition-numbers.png")
-    _conclude(rows, console)
-    say(console, f"run folder {folder.path}")
+    _conclude(rows, session)
+    session.say(f"run folder {folder.path}")
     return summary
 
 
@@ -283,15 +283,15 @@ def _title(cases: list[HessianCase], flags: HessianNetworkFlags, energy: Energy)
     return ", ".join(parts)
 
 
-def _conclude(rows: list[Row], console: Console) -> None:
+def _conclude(rows: list[Row], session: Session) -> None:
     """Show the table, and explain it."""
     table = plain_table("width", "hidden\nlayers", "λ max", "λ min", "κ", "definite", "seconds", left=["definite"])
     for row in rows:
         numbers = (_number(row[name]) for name in NUMBERS)
         table.add_row(str(row["width"]), str(row["hidden_layers"]), *numbers, _definite(row), f"{row['seconds']:.1f}")
-    console.print(table)
+    session.console.print(table)
     seeds = max((len(row["seeds"]) for row in rows), default=1)
     if seeds > 1:
-        say(console, f"medians over {seeds} seeds, column by column")
+        session.say(f"medians over {seeds} seeds, column by column")
     if not all(np.isfinite(row["condition_number"]) for row in rows):
-        say(console, "– stands for no condition number: not every eigenvalue is positive, as far as float64 can tell")
+        session.say("– stands for no condition number: not every eigenvalue is positive, as far as float64 can tell")

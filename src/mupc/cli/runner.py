@@ -6,18 +6,19 @@ imported when it is called, and it imports what is heavy (JAX, plots) inside its
 
 import dataclasses
 import difflib
-import functools
 import importlib
 import os
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
+from rich.console import Console
+
 from ..io import Interruption, cache_folder, checks
+from .display import say
+from .run_folder import dumps
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
     from .flags import ScreenFlags
 
 PROGRAM = "mupc"
@@ -53,23 +54,16 @@ class Outcome(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class Session:
-    """One call of a command: its name, what it may show, and the signals that it hears."""
+    """One call of a command: its name, the console for people (quiet with `--quiet` and `--json`), and the signals that
+    it hears."""
 
     name: str
-    json: bool
-    quiet: bool
+    console: Console
     interruption: Interruption
-
-    @functools.cached_property
-    def console(self) -> "Console":
-        """The console for people; it shows nothing with `--quiet` and `--json`."""
-        from rich.console import Console
-
-        return Console(quiet=self.quiet or self.json, highlight=False)
 
     def say(self, line: str) -> None:
         """Show a line as it is."""
-        self.console.print(line, soft_wrap=True, markup=False)
+        say(self.console, line)
 
     def warn(self, warnings: Sequence[str]) -> None:
         """Show warnings, a line each."""
@@ -79,7 +73,7 @@ class Session:
 
 def silent_session(name: str) -> Session:
     """Return a session that shows nothing and hears no signals."""
-    return Session(name, json=False, quiet=True, interruption=Interruption(name))
+    return Session(name, Console(quiet=True), Interruption(name))
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -138,8 +132,11 @@ def _guarded(name: str, argv: list[str]) -> int:
             spelling = command.spelling
             flags = _parse(command, path, rest)
             screen = _screen(flags)
-            session = Session(program, screen.json, screen.quiet, interruption)
-            return _end(command.run(flags, session), session)
+            console = Console(quiet=screen.quiet or screen.json, highlight=False)
+            outcome = command.run(flags, Session(program, console, interruption))
+            if screen.json:
+                print(dumps(outcome.summary, indent=2))
+            return _end(outcome, program, interruption)
         except SystemExit as stop:  # how tyro leaves after --help
             return stop.code if isinstance(stop.code, int) else FAILURE if stop.code else 0
         except KeyboardInterrupt:
@@ -185,15 +182,11 @@ def _screen(flags: Any) -> "ScreenFlags":
     return flags if hasattr(flags, "debug") else flags.output
 
 
-def _end(outcome: Outcome, session: Session) -> int:
-    if session.json:
-        from .run_folder import dumps
-
-        print(dumps(outcome.summary, indent=2))
+def _end(outcome: Outcome, program: str, interruption: Interruption) -> int:
     interrupted = bool(outcome.summary.get("interrupted"))
     problem = outcome.summary["message"] if interrupted else outcome.problem
-    code = session.interruption.code if interrupted else outcome.code
-    return complain(session.name, problem, code) if problem else code
+    code = interruption.code if interrupted else outcome.code
+    return complain(program, problem, code) if problem else code
 
 
 def _help() -> str:

@@ -107,7 +107,7 @@ def _work(
         begin, interrupted = time.perf_counter(), False
         about = {"versions": versions(), "device": device(), "out": None if folder is None else str(folder.path)}
         _save(sweep, folder, summarise(sweep) | about)  # with this file it is the folder of a sweep
-        progress = SweepProgress(session.console, sweep)
+        progress = SweepProgress(session, sweep)
         try:
             with progress.display:
                 work(
@@ -128,7 +128,7 @@ def _work(
         where = summary["out"] if own else f"--storage {sweep.address} --name {sweep.name}"
         summary["message"] = _message(summary, f"mupc sweep work {where}")
         _save(sweep, folder, summary)
-        show(sweep.plan, summary, session.console)
+        show(sweep.plan, summary, session)
         return summary
 
 

@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console
 from rich.table import Table
 
 from .. import plots
 from ..io import counted
 from ..sweep import AT_EDGE, CellRecord, CellSettings, Sweep, SweepPlan, at_edge
-from .display import ProgressDisplay, percent, say
+from .display import ProgressDisplay, percent
+from .runner import Session
 
 Summary = dict[str, Any]
 ROWS = 20
@@ -75,7 +75,7 @@ def _note(family: Sequence[CellRecord]) -> str:
     return ", ".join(name + of.format(count) for name, count in counts.items() if count)
 
 
-def show(plan: SweepPlan, summary: Summary, console: Console) -> None:
+def show(plan: SweepPlan, summary: Summary, session: Session) -> None:
     """Show the table, best first, and where everything is."""
     names = [axis.name for axis in plan.axes if axis.name != "seed"] or ["seed"]
     accuracies = ["validation_accuracy"] * (plan.objective == "validation_loss") + ["test_accuracy"]
@@ -87,9 +87,9 @@ def show(plan: SweepPlan, summary: Summary, console: Console) -> None:
         value = "–" if row["value"] is None else f"{row['value']:.5g}"
         settings = (_written(row["settings"].get(name, "any")) for name in names)
         table.add_row(*settings, value, *(percent(row[name]) for name in accuracies), row["note"])
-    console.print(table)
+    session.console.print(table)
     for line in _conclusions(plan, summary):
-        say(console, line)
+        session.say(line)
 
 
 def _conclusions(plan: SweepPlan, summary: Summary) -> list[str]:
@@ -144,10 +144,10 @@ def _written(value: object) -> str:
 class SweepProgress:
     """Shows how far a sweep is, here and at other workers. Call `update` within the context `display`."""
 
-    def __init__(self, console: Console, sweep: Sweep) -> None:
+    def __init__(self, session: Session, sweep: Sweep) -> None:
         varied = ", ".join(axis.name for axis in sweep.plan.axes)
-        say(console, f"{counted(sweep.plan.size, 'cell')} over {varied}; lowest {_objective(sweep.plan)} wins")
-        self.display, self._sweep, self._done = ProgressDisplay(console, "cell"), sweep, -1
+        session.say(f"{counted(sweep.plan.size, 'cell')} over {varied}; lowest {_objective(sweep.plan)} wins")
+        self.display, self._sweep, self._done = ProgressDisplay(session.console, "cell"), sweep, -1
 
     def update(self) -> None:
         """Show the cells done and the best so far, if there are more than before."""

@@ -106,7 +106,7 @@ def run(flags: TransferFlags, session: Session) -> Outcome:
     from .transfer_job import transfer
 
     try:
-        summary = transfer(flags, session.console)
+        summary = transfer(flags, session)
     except checks.ArgumentError:
         raise
     except ValueError as error:

@@ -6,8 +6,6 @@ import time
 import warnings
 from collections.abc import Callable, Iterator
 
-from rich.console import Console
-
 from .. import data
 from ..data import Dataset
 from ..inference import Energy
@@ -17,15 +15,16 @@ from ..sweep import transfer as tune_and_train
 from .building import network_options, number_format
 from .display import ProgressDisplay
 from .run_folder import RunFolder
+from .runner import Session
 from .transfer import TransferFlags
 from .transfer_cells import METRICS, RecordedCells
 from .transfer_report import Summary, draw, show, summarise
 
 
-def transfer(flags: TransferFlags, console: Console) -> Summary:
+def transfer(flags: TransferFlags, session: Session) -> Summary:
     """Do what the flags say, write a run folder and return its summary.
 
-    **Arguments:** the flags of `mupc transfer`, and the console.
+    **Arguments:** the flags of `mupc transfer`, and the session.
     """
     dataset = data.load(flags.data.data, data_dir=flags.data.data_dir, verify=flags.data.verify_data)
     groups = (flags.data, flags.network, flags.grid, flags.learning)
@@ -43,7 +42,7 @@ def transfer(flags: TransferFlags, console: Console) -> Summary:
     begin, found = time.perf_counter(), None
     with folder.recording():
         done.restore()
-        with _stages(console) as show_stage:
+        with _stages(session) as show_stage:
             found = _run(flags, dataset, show_stage, done)
     summary = {
         **({} if found is None else summarise(found)),
@@ -56,7 +55,7 @@ def transfer(flags: TransferFlags, console: Console) -> Summary:
     folder.write("summary.json", summary)
     if found is not None:
         draw(found, folder.path / "figures" / "transfer.png")
-        show(found, folder.path, console)
+        show(found, folder.path, session)
     return summary
 
 
@@ -82,7 +81,7 @@ def _run(
 
 
 @contextlib.contextmanager
-def _stages(console: Console) -> Iterator[Callable[[str, float], None]]:
+def _stages(session: Session) -> Iterator[Callable[[str, float], None]]:
     """Return a function that shows how far a stage is. The display of one stage closes when the next begins."""
     displays: dict[str, ProgressDisplay] = {}
     with contextlib.ExitStack() as current:
@@ -90,7 +89,7 @@ def _stages(console: Console) -> Iterator[Callable[[str, float], None]]:
         def show(stage: str, share: float) -> None:
             if stage not in displays:
                 current.close()
-                display = ProgressDisplay(console, f"{stage}: percent", f"{stage} …")
+                display = ProgressDisplay(session.console, f"{stage}: percent", f"{stage} …")
                 displays[stage] = current.enter_context(display)
             displays[stage].update(round(100 * share), 100, plain="")
 

@@ -5,13 +5,13 @@ import math
 from pathlib import Path
 from typing import Any, Literal
 
-from rich.console import Console
 from rich.table import Table
 
 from .. import plots
 from ..sweep import AT_EDGE, Transfer, TransferCell, Tuning
-from .display import clock, percent, say
+from .display import clock, percent
 from .run_folder import strict
+from .runner import Session
 from .transfer_cells import count_pairs
 
 Summary = dict[str, Any]
@@ -53,7 +53,7 @@ def _panel(tuning: Tuning, loss: Literal["validation_loss", "train_loss"]) -> Su
     return {"title": f"{tuning.size}: {name}", "cells": cells}
 
 
-def show(found: Transfer, folder: Path, console: Console) -> None:
+def show(found: Transfer, folder: Path, session: Session) -> None:
     """Show a table of the rates, what transfer cost, and where everything is."""
     table = Table("", box=None, header_style="bold", pad_edge=False, padding=(0, 1))
     for name in ("η", "activity\nrate", "training\nloss", "validation\nloss", "test\naccuracy"):
@@ -63,9 +63,9 @@ def show(found: Transfer, folder: Path, console: Console) -> None:
         rows.append((f"best of {len(found.large.cells)} tried there", found.own))
     for title, cell in rows:
         table.add_row(title, f"{cell.weight_lr:g}", f"{cell.activity_lr:g}", *_results(cell))
-    console.print(table)
+    session.console.print(table)
     for line in (*_conclusions(found), f"run folder {folder}"):
-        say(console, line)
+        session.say(line)
 
 
 def _results(cell: TransferCell) -> tuple[str, ...]:
