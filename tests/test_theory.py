@@ -256,7 +256,7 @@ def test_ends_of_the_hessian(skip):
 
 
 def test_dummy_latents_are_the_papers():
-    """§A.2.1: one more layer, whose own block is 2I at the output; at the input it is the identity more."""
+    """§A.2.1: one more layer. Its own block is 2I at the output, and has the identity added at the input."""
     network, z, x, y = small(activation="linear")
     blocks = theory.hessian_blocks(network, dummy_input=True, dummy_output=True)
     assert np.array_equal(blocks.output, 2 * np.eye(2))

@@ -1,5 +1,5 @@
-"""What the theory says of every network, tried on networks drawn at random: Theorem A.1, in exact fractions where
-float64 is no judge of it; Eq. 31; and where equilibrium propagation loses its minimum."""
+"""Statements about every network, tested on networks drawn at random: Theorem A.1, in exact fractions where float64
+cannot decide; Eq. 31; and where equilibrium propagation loses its minimum."""
 
 import functools
 import math
@@ -19,14 +19,14 @@ import mupc
 from mupc import theory
 
 SIZES = [(3, 2, 2, 3), (1, 3, 2, 4), (2, 2, 3, 2)]
-"""In, out, width, hidden layers: few and small, to compile little and to be quick in fractions."""
+"""In, out, width, hidden layers. Few and small: little to compile, and quick in fractions."""
 
 SEEDS = st.integers(0, 2**32 - 1)
 quick = settings(max_examples=25)
 
 
 class Drawn(NamedTuple):
-    """What makes a network: JAX itself is kept out of Hypothesis' strategies."""
+    """The description of a network. Hypothesis' strategies do not use JAX."""
 
     sizes: tuple
     parameterisation: str
@@ -37,7 +37,7 @@ class Drawn(NamedTuple):
 
 @st.composite
 def networks(draw, decades, sizes=SIZES, names=("sp", "mupc", "ntp")):
-    """Normal weights, each layer's multiplied by up to `decades` powers of ten either way."""
+    """Draw normal weights, multiplied in each layer by up to `decades` powers of ten either way."""
     sizes = draw(st.sampled_from(sizes))
     depth = sizes[3]
     powers = st.lists(st.floats(-decades, decades), min_size=depth + 1, max_size=depth + 1)
@@ -62,7 +62,7 @@ def build(drawn):
 
 
 def exact_hessian(network, weight):
-    """AᵀA + λMᵀM in fractions, with A from activities to errors and M from activities to the output."""
+    """Return AᵀA + λMᵀM in fractions, with A from activities to errors and M from activities to the output."""
     depth, width = network.hidden_layers, network.width
     _, hidden, last = network.multipliers
     maps = np.zeros((depth * width + network.out_size, depth * width))
@@ -85,15 +85,15 @@ def exact_hessian(network, weight):
 
 
 def pivots(matrix):
-    """Ratios of leading principal minors, by elimination: all positive if and only if the matrix is positive definite
-    (Sylvester's criterion, on which the paper's proof rests)."""
+    """Return ratios of leading principal minors, by elimination: all positive if and only if the matrix is positive
+    definite (Sylvester's criterion, which the paper's proof uses)."""
     matrix, found = [list(row) for row in matrix], []
     while matrix:
-        (pivot, *beside), *rest = matrix
+        (pivot, *others), *rest = matrix
         found.append(pivot)
         if pivot == 0:
             break
-        matrix = [[a - row[0] * b / pivot for a, b in zip(row[1:], beside, strict=True)] for row in rest]
+        matrix = [[a - row[0] * b / pivot for a, b in zip(row[1:], others, strict=True)] for row in rest]
     return found
 
 

@@ -26,7 +26,7 @@ def plain(part):
 
 
 def block_diagonal(network, free):
-    """The indices' layers make D: what couples two unknowns of one layer."""
+    """Return which entries belong to D: those that couple two unknowns of one layer."""
     sizes = [network.width] * network.hidden_layers
     layer = np.repeat(np.arange(len(sizes) + 2 * free), [network.in_size, *sizes, network.out_size] if free else sizes)
     return layer[:, None] == layer

@@ -123,7 +123,7 @@ def test_convexity_with_a_free_input():
 
 
 def test_convexity_beyond_float64():
-    """With κ near 1e24 the rescaling speaks alone: S is 3×3, so that its own determinant is still exact enough."""
+    """With κ near 1e24 only the rescaling decides. S is 3×3, so its own determinant is still exact enough."""
     network, _, _ = make(activation="linear", parameterisation="sp")
     huge = scaled(network, 1e6)
     found = theory.convexity(huge)

@@ -16,7 +16,7 @@ TINY = ["--widths", "8", "16", "--depths", "--hidden-layers", "4", "--steps", "1
 
 @pytest.fixture
 def check(mupc, tmp_path):
-    """Runs `mupc check` into a folder of its own."""
+    """Run `mupc check` in a folder of its own."""
 
     def run(*argv, name="check"):
         return mupc("check", "--out", tmp_path / name, *argv, folder=tmp_path / name)

@@ -27,7 +27,7 @@ ROW = {
 
 @pytest.fixture
 def analyse(mupc, tmp_path):
-    """Runs `mupc hessian` into a folder of its own."""
+    """Run `mupc hessian` in a folder of its own."""
 
     def run(*argv, name="hessian"):
         return mupc("hessian", "--out", tmp_path / name, *argv, folder=tmp_path / name)
