@@ -11,7 +11,7 @@ from rich.table import Table
 from .. import diagnostics, plots
 from ..diagnostics import ACTIVITY_LR, WEIGHT_LR, CoordinateCheck, CoordinateSettings, ShapeSizes, Slope
 from ..inference import AbstractSolver, Energy
-from ..io import checks, device, versions
+from ..io import checks, device
 from .building import load_data, network_options
 from .check import CheckFlags
 from .config import TrainFlags, as_dict
@@ -149,7 +149,7 @@ def _used(learning: TrainFlags) -> Row:
 def make_folder(flags: CheckFlags, resolved: Row) -> RunFolder:
     """Create the run folder, with the settings as used."""
     folder = RunFolder(flags.output.out, "check")
-    folder.write("config.json", {"config": resolved, "versions": versions(), "device": device()})
+    folder.write_config(resolved)
     return folder
 
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from .. import plots, theory
 from ..inference import Energy
-from ..io import checks, device, versions
+from ..io import checks, device
 from ..network import Network, forward
 from .building import load_data
 from .config import TrainFlags
@@ -74,14 +74,7 @@ def analyse(flags: HessianFlags, session: Session) -> Row:
     checks.seed(flags.network.seed + seeds - 1)
     cases, energy = _cases(flags)
     folder = RunFolder(flags.output.out, "hessian")
-    about = {
-        "config": _resolved(flags, cases, energy),
-        "versions": versions(),
-        "device": device(),
-        "precision": "float64",
-        "seed": flags.network.seed,
-    }
-    folder.write("config.json", about)
+    folder.write_config(_resolved(flags, cases, energy), precision="float64", seed=flags.network.seed)
     session.say(_title(cases, flags.network, energy))
     rows: list[Row] = []
     spectra: list[Row] = []
@@ -103,7 +96,7 @@ def analyse(flags: HessianFlags, session: Session) -> Row:
         "seconds": time.perf_counter() - begin,
         "interrupted": interrupted,
         "message": message if interrupted else "all networks were analysed",
-        "device": about["device"],
+        "device": device(),
         "out": str(folder.path),
     }
     folder.write("summary.json", summary)

@@ -3,11 +3,11 @@
 import contextlib
 import json
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from ..io import LOCK, write_whole
+from ..io import LOCK, device, versions, write_whole
 
 METRICS = "metrics.jsonl"
 
@@ -43,6 +43,10 @@ class RunFolder:
     def write(self, name: str, content: Any) -> None:
         """Write one JSON file, whole or not at all."""
         write_whole(self.path / name, dumps(content, indent=2) + "\n")
+
+    def write_config(self, config: Mapping[str, Any], **more: Any) -> None:
+        """Write `config.json`: the settings, what else decides the numbers, the versions and the device."""
+        self.write("config.json", {"config": config, "versions": versions(), "device": device(), **more})
 
     def go_on(self, records: list[dict[str, Any]]) -> None:
         """Cut the log back to these records, before more are added."""

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from .. import data
 from ..data import Dataset
 from ..inference import Energy
-from ..io import device, versions
+from ..io import device
 from ..sweep import Transfer
 from ..sweep import transfer as tune_and_train
 from .building import network_options, number_format
@@ -29,16 +29,9 @@ def transfer(flags: TransferFlags, session: Session) -> Summary:
     dataset = data.load(flags.data.data, data_dir=flags.data.data_dir, verify=flags.data.verify_data)
     groups = (flags.data, flags.network, flags.grid, flags.learning)
     config = {key: value for group in groups for key, value in dataclasses.asdict(group).items()}
-    about = {
-        "config": config,
-        "versions": versions(),
-        "device": device(),
-        "precision": flags.learning.precision,
-        "seed": flags.grid.seed,
-    }
     folder = RunFolder(flags.output.out, "transfer", resumes=METRICS)
     done = RecordedCells(folder, config)
-    folder.write("config.json", about)
+    folder.write_config(config, precision=flags.learning.precision, seed=flags.grid.seed)
     begin, found = time.perf_counter(), None
     with folder.recording():
         done.restore()
@@ -49,7 +42,7 @@ def transfer(flags: TransferFlags, session: Session) -> Summary:
         "seconds": time.perf_counter() - begin,
         "interrupted": found is None,
         "message": done.message if found is None else "",
-        "device": about["device"],
+        "device": device(),
         "out": str(folder.path),
     }
     folder.write("summary.json", summary)
