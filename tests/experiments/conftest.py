@@ -68,7 +68,7 @@ def toy():
 
 @pytest.fixture
 def drawings(tmp_path):
-    """Draw the first so many rows, for each count, and return the pictures that differ, as bytes."""
+    """Draw the first rows, as many as each count says, and return the pictures that differ, as bytes."""
     from matplotlib import image
 
     def draw(figure, config, finished, counts):

@@ -8,7 +8,7 @@ import itertools
 import math
 import statistics
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from . import _building, _training, _training_claims
 from ._claims import Claim, judge, report_only
@@ -19,6 +19,8 @@ from ._training import TrainingCell, TrainingConfig
 from ._training_claims import TrainingRuns
 
 if TYPE_CHECKING:
+    import numpy as np
+
     from ..network import Network
 
 DENSE = 1024
@@ -96,7 +98,7 @@ def run_group(group: Sequence[TrainingCell], context: RunContext) -> list[Row]:
     return found
 
 
-def ends(network: Network, sample: Any, method: str) -> Row:
+def ends(network: Network, sample: np.ndarray, method: str) -> Row:
     """Return the ends of the activity Hessian's spectrum at the forward pass, for a target that the network predicts:
     the same quantity as in the figures of networks before training."""
     from ..diagnostics import Conditioning

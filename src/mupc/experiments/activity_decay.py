@@ -99,12 +99,6 @@ _PRESETS = presets(
     seeds=1,
     training=_SMALL,
 )
-_FIGURE = Figure(
-    "activity-decay",
-    _PRESETS,
-    cells,
-    run_cell,
-    claims,
-    functools.partial(plots.draw_activity_decay, decays=DECAYS),
-)
+_PLOT = functools.partial(plots.draw_activity_decay, decays=DECAYS)
+_FIGURE = Figure("activity-decay", _PRESETS, cells, run_cell, claims, _PLOT)
 FIGURES = {_FIGURE.slug: _FIGURE}

@@ -92,10 +92,8 @@ def claims(config: StepsConfig, table: Table) -> list[Claim]:
 
     def grows(setting: str, least: float, most: float) -> Finding:
         power = exponent(table, setting)
-        medians = ", ".join(
-            f"H={depth}: {statistics.median_high(row[setting] for row in rows)}"
-            for (depth,), rows in grouped(table, "depth").items()
-        )
+        steps = {depth: [row[setting] for row in rows] for (depth,), rows in grouped(table, "depth").items()}
+        medians = ", ".join(f"H={depth}: {statistics.median_high(counts)}" for depth, counts in steps.items())
         return least <= power <= most, f"steps ∝ κ^{power:.2f}; median steps {medians}"
 
     low, high = SQUARE_ROOT
@@ -111,13 +109,6 @@ _PROTOCOL = (
     "λmin), almost its best fixed step size, which a user would not know.",
 )
 _PRESETS = presets(StepsConfig("float64", _PROTOCOL), width=16, depths=(4, 8, 16), seeds=1)
-_STEPS = Figure(
-    "automatic-steps",
-    _PRESETS,
-    cells,
-    run_cell,
-    claims,
-    functools.partial(plots.draw_automatic_steps, labels=SETTINGS),
-)
-
-FIGURES = {_STEPS.slug: _STEPS}
+_PLOT = functools.partial(plots.draw_automatic_steps, labels=SETTINGS)
+_FIGURE = Figure("automatic-steps", _PRESETS, cells, run_cell, claims, _PLOT)
+FIGURES = {_FIGURE.slug: _FIGURE}

@@ -95,9 +95,6 @@ def trade_off(config: ConditionConfig, table: Table) -> list[Claim]:
             told += f"; with a standard normal target λmin = {worst:.2g} at H={deep}"
         return end >= config.growth * shallow, told
 
-    def grown(kind: str, activation: str) -> str:
-        return growth(kind, activation)[1]
-
     def values(kind: str, activation: str) -> dict[str, object]:
         names = {"kind": kind, "label": KINDS[kind].label, "activation": activation}
         return names | {"deep": deep, "shallow": SHALLOW, "width": width, "factor": config.growth}
@@ -106,7 +103,10 @@ def trade_off(config: ConditionConfig, table: Table) -> list[Claim]:
     others = [("orthogonal", activation) for activation in config.activations if activation != "linear"]
     return [
         *(judge("grows-{kind}-{activation}", growth, *each, **values(*each)) for each in judged),
-        *(report_only("growth-{kind}-{activation}", grown, *each, **values(*each)) for each in others),
+        *(
+            report_only("growth-{kind}-{activation}", lambda *of: growth(*of)[1], *each, **values(*each))
+            for each in others
+        ),
     ]
 
 
@@ -153,8 +153,8 @@ _PROTOCOL = (
     "over seeds. Nonlinear Hessians are those at the forward pass.",
     "The Hessian of tanh networks also depends on the output error, about which the paper says nothing. κ is that of a "
     "sample which the network predicts (no error); the sign of λmin is also reported for a standard normal target.",
-    "κ by Lanczos and a block-banded Cholesky factor in float64, which agrees with dense eigenvalues to 1e-6; λmin "
-    "below rounding counts as zero (κ beyond about 1e12).",
+    "κ comes from Lanczos and a block-banded Cholesky factor in float64, which agrees with dense eigenvalues to 1e-6; "
+    "λmin below rounding counts as zero (κ beyond about 1e12).",
 )
 _SLICES = (
     "Landscapes: one network per activation and depth, on a 30 × 30 grid over [−2, 2]² along the extreme eigenvectors "

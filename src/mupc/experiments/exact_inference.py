@@ -76,7 +76,7 @@ _CHECKED = {
     "mse-below-untrained": (
         "The energy falls in every run. On 64 samples, seed 0 at H=32, the weight gradients before training agree "
         "within 1e-11 in float64 with those that JAX finds of the equilibrated energy's closed form, written by hand. "
-        "It is the step: with η=1e-4 instead of the paper's 1e-3, seed 0 falls from 4.4e+03 to 9.0 (last tenth)."
+        "The step size explains it: with η=1e-4, not the paper's 1e-3, seed 0 falls from 4.4e+03 to 9.0 (last tenth)."
     )
 }
 _PROTOCOL = (
@@ -91,8 +91,8 @@ _PROTOCOL = (
     "Neither asks for a monotonic fall, which the paper reports.",
 )
 _QUICK = (
-    "A small check on scikit-learn's digits: not a reproduction. As deep as the paper's networks: with 16 hidden "
-    "layers of 32 units and five epochs they learn (71 %), with 32 of 16 units a little (26 %)."
+    "A small check on scikit-learn's digits: not a reproduction. The networks are as deep as the paper's: with 16 "
+    "hidden layers of 32 units and five epochs they learn (71 %), with 32 layers of 16 units a little (26 %)."
 )
 _PAPER = TrainingConfig(
     "float64",
@@ -105,13 +105,6 @@ _PAPER = TrainingConfig(
 )
 _SMALL = {"data": "digits", "widths": (64,), "depths": (2, 32), "seeds": 2, "epochs": 3.0, "evaluate_every": 6}
 _PRESETS = presets(_PAPER, _QUICK, **_SMALL)
-_FIGURE = Figure(
-    "pc-analytic-infer",
-    _PRESETS,
-    cells,
-    run_cell,
-    claims,
-    functools.partial(plots.draw_exact_inference, name=METHODS[METHOD].label),
-    checked=checked_by_id(_CHECKED),
-)
+_PLOT = functools.partial(plots.draw_exact_inference, name=METHODS[METHOD].label)
+_FIGURE = Figure("pc-analytic-infer", _PRESETS, cells, run_cell, claims, _PLOT, checked=checked_by_id(_CHECKED))
 FIGURES = {_FIGURE.slug: _FIGURE}

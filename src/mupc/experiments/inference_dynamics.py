@@ -68,8 +68,8 @@ _CHAIN = (
     "64 hidden layers of width 1, linear, with skips for both parameterisations: the paper says that all experiments "
     "of this section used ResNets, and so does the authors' notebook. Weights N(0, 1), as in the theory figures.",
     "y = −x + ε with x ~ N(1, 1); the paper's ε ~ N(0, 0.5) has a standard deviation of 0.5, as in the authors' "
-    "notebook. One sample per seed, which draws weights, sample and random start: from the forward pass the relative "
-    "distance is the same for every sample, as the output is a scalar and inference linear.",
+    "notebook. One sample per seed; the seed draws the weights, the sample and the random start. From the forward pass "
+    "the relative distance is the same for every sample, as the output is a scalar and inference is linear.",
     "The step size is set by λmax of each network's activity Hessian, a dense 64×64 matrix, and acts on one sample's "
     "energy; the paper's β acts on a batch mean and is not given.",
     "z* is the exact solution by elimination. The claim is judged after T = H steps; the picture goes on to 16 H.",

@@ -182,12 +182,13 @@ _SIDE_CHECK = (
 _PROTOCOL = (
     "Linear residual networks, batch 64, Adam, exact inference by elimination over layers in float64; SP with weights "
     "U(±1/√fan_in). Medians over seeds.",
-    "The ratio at t=0 is the closed form (Eq. 31) on the first 1,024 training samples. Later ones are the mean loss of "
-    "batches before learning from them over the mean energy at their equilibrium, between two of twenty evaluations.",
+    "The ratio at t=0 is the closed form (Eq. 31) on the first 1,024 training samples. Later ones "
+    "divide the mean loss of batches before learning from them by the mean energy at their equilibrium, between two of "
+    "twenty evaluations.",
 )
 _QUICK = (
     "A small check on scikit-learn's digits: not a reproduction. Widths over which a slope is taken start at 32: in "
-    "narrower networks SP's ratio varies threefold between seeds (4.8 to 16 at N=H=8), and one seed tells nothing."
+    "narrower networks SP's ratio varies threefold between seeds (4.8 to 16 at N=H=8), so one seed says nothing."
 )
 _POWERS = tuple(2**power for power in range(1, 7))
 _MUPC, _SP = Rates(MUPC, eta=(0.1,)), Rates(SP, eta=(1e-4,))

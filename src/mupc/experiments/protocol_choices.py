@@ -149,7 +149,7 @@ def run_cell(cell: TrainingCell, context: RunContext) -> Row:
 
 
 @dataclasses.dataclass(frozen=True)
-class Outcome:
+class VariantOutcome:
     """The test accuracy of a variant at one depth, in per cent, mean over seeds. `move`: points from the reference.
     `learning`: how many layers learn at the end, the fewest of any seed. `ending`: where inference ended."""
 
@@ -163,7 +163,7 @@ class Outcome:
         return f"{self.accuracy:.2f} ({self.move:+.2f}){', diverged' if self.diverged else ''}{self.ending}"
 
 
-def outcomes(config: ChoiceConfig, table: Table) -> dict[tuple[Variant, int], Outcome]:
+def outcomes(config: ChoiceConfig, table: Table) -> dict[tuple[Variant, int], VariantOutcome]:
     """Return what is finished, by variant and depth."""
     runs = {size: _rows(table, config.cells(*size)) for size in itertools.product(config.all, config.depths)}
     reference = {depth: runs[config.all[0], depth] for depth in config.depths}
@@ -180,10 +180,10 @@ def _rows(table: Table, wanted: list[TrainingCell]) -> Table:
     return [rows[0] for rows in found] if all(found) else []
 
 
-def _outcome(rows: Table, reference: Table) -> Outcome:
+def _outcome(rows: Table, reference: Table) -> VariantOutcome:
     accuracy, other = (statistics.fmean(100 * row["test_accuracy"] for row in found) for found in (rows, reference))
     learning = min(row["history"]["learning_layers"][-1] or 0 for row in rows)
-    return Outcome(accuracy, accuracy - other, learning, any(row["diverged"] for row in rows), _ending(rows))
+    return VariantOutcome(accuracy, accuracy - other, learning, any(row["diverged"] for row in rows), _ending(rows))
 
 
 def _ending(rows: Table) -> str:

@@ -15,7 +15,7 @@ from ._training import Rates, Thresholds
 from .training import HELD_OUT, QUICK_MUPC, paper_config, quick_settings, training_figure
 
 _PROTOCOL = (
-    f"Error space (one linearisation, two conjugate-gradient steps) and BP: η tuned {HELD_OUT}, for each λ by itself.",
+    f"Error space (one linearisation, two conjugate-gradient steps) and BP: η tuned {HELD_OUT}, separately for each λ.",
     "Rates are chosen for one epoch and kept for ten. 'After e epochs' is the last evaluation until then; evaluations "
     "are 300 steps apart.",
     "The time per step is the median over intervals of 300 steps, evaluation not included.",

@@ -93,7 +93,7 @@ class Spectra:
     table: Table
 
     def rows(self, wide: int = WIDE, deep: int = 1) -> Table:
-        """Return those of networks at least so wide and deep."""
+        """Return the spectra of networks of at least this width and depth."""
         sizes = itertools.product(self.config.widths, self.config.depths)
         count = len(NORMALISATIONS) * sum(width >= wide and depth >= deep for width, depth in sizes)
         rows = [row for row in self.table if row["width"] >= wide and row["depth"] >= deep]
@@ -186,14 +186,8 @@ def _figure(part: str, held: str) -> Figure:
             law = {"label": label, "values": at, "density": limit.density(at)}
         plots.draw_block_spectra(record, path, part.upper(), varied, LABELS, law)
 
-    return Figure(
-        f"{part}-eigens-{held}",
-        presets(paper, "A small check.", widths=few_widths, depths=few_depths),
-        cells,
-        run_cell,
-        claims,
-        plot,
-    )
+    both = presets(paper, "A small check.", widths=few_widths, depths=few_depths)
+    return Figure(f"{part}-eigens-{held}", both, cells, run_cell, claims, plot)
 
 
 _SIZES = {"n": ((HELD,), SIZES, (64,), (4, 8, 16)), "h": (SIZES, (HELD,), (4, 16, 64), (16,))}

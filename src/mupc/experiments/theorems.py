@@ -148,10 +148,7 @@ def _convexity(config: TheoremConfig, table: Table) -> list[Claim]:
         at_large = f"λmin ≤ {greatest:.3g} at scale {large:g}"
         return greatest < 0, f"{at_large}; negative in {negative} of {len(rows)} networks"
 
-    return [
-        judge("convex", convex),
-        judge("ep-not-convex", saddle),
-    ]
+    return [judge("convex", convex), judge("ep-not-convex", saddle)]
 
 
 def _limits(config: TheoremConfig, table: Table) -> list[Claim]:

@@ -16,9 +16,9 @@ from pathlib import Path
 
 from .. import plots
 from ._claims import Claim, judge
-from ._declaration import cells_over
+from ._declaration import cells_over, presets
 from ._figure import Figure, FigureCell, FigureConfig, Finished, Row, RunContext, Table, select
-from ._measuring import grouped, number, require
+from ._measuring import Finding, grouped, number, require
 from ._training import TrainingCell, train
 
 REGRET = 0.1
@@ -129,13 +129,12 @@ def run_cell(cell: GridCell, context: RunContext) -> Row:
 def losses(config: GridConfig, table: Table, size: Size) -> dict[Rate, float]:
     """Return the lowest training loss for every pair of rates, mean over seeds; infinite where a run diverged."""
     groups = grouped(select(table, width=size[0], depth=size[1]), "eta", "beta")
-    found = {}
-    for rate in itertools.product(config.etas, config.betas):
+
+    def mean(rate: Rate) -> float:
         runs = require(groups.get(rate, []), config.seeds, f"N={size[0]} H={size[1]}")
-        found[rate] = statistics.fmean(
-            math.inf if run["diverged"] else number(run["lowest_train_loss"]) for run in runs
-        )
-    return found
+        return statistics.fmean(math.inf if run["diverged"] else number(run["lowest_train_loss"]) for run in runs)
+
+    return {rate: mean(rate) for rate in itertools.product(config.etas, config.betas)}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -173,7 +172,7 @@ def _named(rate: Rate) -> str:
 def claims(config: GridConfig, table: Table) -> list[Claim]:
     """Judge that the rates of the smallest network are good for every larger one."""
 
-    def transfers(small: Size, large: Size) -> tuple[bool, str]:
+    def transfers(small: Size, large: Size) -> Finding:
         found = transfer(config, table, small, large)
         used, best = (f"{found.losses[rate]:.4g} with {_named(rate)}" for rate in (found.used, found.best))
         regret = found.regret(found.used)
@@ -229,30 +228,14 @@ _QUICK = (
     "At this size the verdicts hinge on the grid: with three others, at 8 and 16 hidden layers, each activation fails "
     "in one or two (by 22 to 193 %) and holds in the rest. None was chosen for its verdict.",
 )
-_SMALL = GridConfig(
-    data="digits",
-    widths=(16, 32),
-    depths=(4, 8),
-    width=32,
-    etas=(0.5, 0.1, 0.02),
-    betas=(100.0, 10.0, 1.0),
-    seeds=1,
-    epochs=5.0,
-)
+_SMALL: dict[str, object] = {"widths": (16, 32), "depths": (4, 8), "width": 32, "seeds": 1, "epochs": 5.0}
+_FEW_RATES = {"etas": (0.5, 0.1, 0.02), "betas": (100.0, 10.0, 1.0)}
 
 
 def _figure(activation: str) -> Figure:
-    small = dataclasses.replace(_SMALL, activation=activation, protocol=(*_QUICK, *_PROTOCOL))
-    return Figure(
-        f"mupc-transfer-{activation}",
-        {"quick": small, "paper": GridConfig("bf16", _PROTOCOL, activation=activation)},
-        cells,
-        run_cell,
-        claims,
-        _plot,
-        run_group,
-        checked,
-    )
+    paper = GridConfig("bf16", _PROTOCOL, activation=activation)
+    both = presets(paper, *_QUICK, **_SMALL, **_FEW_RATES, precision="float32", data="digits")
+    return Figure(f"mupc-transfer-{activation}", both, cells, run_cell, claims, _plot, run_group, checked)
 
 
 FIGURES = {figure.slug: figure for figure in map(_figure, ("tanh", "linear", "relu"))}
