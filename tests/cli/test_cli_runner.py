@@ -16,7 +16,7 @@ from rich.console import Console
 from mupc.cli import display, runner
 from mupc.cli.display import ProgressDisplay
 from mupc.cli.flags import ScreenFlags
-from mupc.cli.runner import Command, Outcome
+from mupc.cli.runner import Command, CommandResult
 from mupc.io import checks
 
 
@@ -53,7 +53,7 @@ def fail(error):
 def test_how_a_command_ends(toy):
     def act(flags, session):
         session.say(f"{flags.hidden_layers} [layers]")
-        return Outcome({"layers": flags.hidden_layers}, "it failed.", 1)
+        return CommandResult({"layers": flags.hidden_layers}, "it failed.", 1)
 
     run = toy(act, "--hidden-layers", "4")
     assert (run.code, run.out, run.err) == (1, "4 [layers]\n", "mupc toy: it failed.\n")
@@ -65,7 +65,7 @@ def test_how_a_command_ends(toy):
 def test_defaults_from_a_file(toy):
     """Flags go over what the file has, in any order."""
     options = {"defaults": lambda flags: ToyFlags(hidden_layers=7, colour="green") if flags.file == "old" else None}
-    act = lambda flags, session: Outcome({"found": [flags.hidden_layers, flags.colour]})  # noqa: E731
+    act = lambda flags, session: CommandResult({"found": [flags.hidden_layers, flags.colour]})  # noqa: E731
     for argv, found in (((), [3, "red"]), (("old",), [7, "green"]), (("--hidden-layers", "5", "old"), [5, "green"])):
         assert json.loads(toy(act, "--json", *argv, **options).out) == {"found": found}
 
@@ -104,7 +104,7 @@ def test_signals(toy, number, code):
         with session.interruption.gracefully() as stop:
             os.kill(os.getpid(), number)
             assert stop()
-        return Outcome({"interrupted": True, "message": "half is done."})
+        return CommandResult({"interrupted": True, "message": "half is done."})
 
     def twice(flags, session):
         with session.interruption.gracefully():

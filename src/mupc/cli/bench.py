@@ -9,7 +9,7 @@ import tyro
 from .. import bench, plots
 from ..io import counted
 from .flags import Activation, DataDir, ScreenFlags, hint
-from .runner import FAILURE, Command, Outcome, Session
+from .runner import FAILURE, Command, CommandResult, Session
 
 SIZES = "INT [INT ...]"
 
@@ -39,7 +39,7 @@ class BenchFlags(ScreenFlags, bench.BenchConfig):
     """Run folder; it must be new or empty."""
 
 
-def run(flags: BenchFlags, session: Session) -> Outcome:
+def run(flags: BenchFlags, session: Session) -> CommandResult:
     """Measure every case and write a run folder."""
     from .display import ProgressDisplay
     from .run_folder import RunFolder
@@ -73,7 +73,7 @@ def run(flags: BenchFlags, session: Session) -> Outcome:
         plots.draw_performance(summary["fits"], folder.path / "figures" / "performance.png", title=about["device"])
     for line in (*bench.report_lines(rows), f"run folder {folder.path}"):
         session.say(line)
-    return Outcome(summary, code=FAILURE if any("failed" in row for row in rows) else 0)
+    return CommandResult(summary, code=FAILURE if any("failed" in row for row in rows) else 0)
 
 
 COMMAND = Command(

@@ -8,7 +8,7 @@ import tyro
 from ..io import checks
 from .config import in_flags
 from .flags import NUMBER_OR_AUTO, DataDir, FormFlags, InferenceSteps, OutputFlags, Solver, hint
-from .runner import FAILURE, Command, Outcome, Session
+from .runner import FAILURE, Command, CommandResult, Session
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -69,7 +69,7 @@ class CheckFlags:
     output: tyro.conf.OmitArgPrefixes[CheckOutputFlags]
 
 
-def run(flags: CheckFlags, session: Session) -> Outcome:
+def run(flags: CheckFlags, session: Session) -> CommandResult:
     """Check as the flags say."""
     from .check_job import compare_networks, report_network
 
@@ -80,7 +80,7 @@ def run(flags: CheckFlags, session: Session) -> Outcome:
         raise
     except ValueError as error:
         raise ValueError(in_flags(str(error))) from error
-    return Outcome(summary, code=FAILURE if flags.output.strict and not summary["passed"] else 0)
+    return CommandResult(summary, code=FAILURE if flags.output.strict and not summary["passed"] else 0)
 
 
 COMMAND = Command(

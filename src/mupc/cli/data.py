@@ -9,7 +9,7 @@ import tyro
 
 from .. import data as library
 from .flags import DataDir, ScreenFlags, hint
-from .runner import FAILURE, Command, Outcome, Session
+from .runner import FAILURE, Command, CommandResult, Session
 
 NAMES = "NAME [NAME ...]"
 
@@ -42,7 +42,7 @@ class DataCheckFlags(ScreenFlags):
     """Folder to search first."""
 
 
-def list_data(flags: DataListFlags, session: Session) -> Outcome:
+def list_data(flags: DataListFlags, session: Session) -> CommandResult:
     """Show the data sets and where they were found."""
     found = library.available(flags.data_dir)
     rows = [
@@ -57,10 +57,10 @@ def list_data(flags: DataListFlags, session: Session) -> Outcome:
         for entry in found
     ]
     _show(session, ("name", "image", "train", "test", "classes", "where"), rows)
-    return Outcome({entry.name: {**vars(entry), "present": entry.present} for entry in found})
+    return CommandResult({entry.name: {**vars(entry), "present": entry.present} for entry in found})
 
 
-def fetch_data(flags: DataFetchFlags, session: Session) -> Outcome:
+def fetch_data(flags: DataFetchFlags, session: Session) -> CommandResult:
     """Download data sets."""
     if not flags.names:
         raise ValueError("say which data sets to fetch, such as `mupc data fetch mnist`, or `all`.")
@@ -69,10 +69,10 @@ def fetch_data(flags: DataFetchFlags, session: Session) -> Outcome:
     for name in every if "all" in flags.names else flags.names:
         folders[name] = str(library.fetch(name, data_dir=flags.data_dir, progress=not session.console.quiet))
         session.say(f"{name} is in {folders[name]}")
-    return Outcome(folders)
+    return CommandResult(folders)
 
 
-def check_data(flags: DataCheckFlags, session: Session) -> Outcome:
+def check_data(flags: DataCheckFlags, session: Session) -> CommandResult:
     """Compare the files of data sets with the published checksums."""
     names = flags.names
     if "all" in names:
@@ -85,7 +85,7 @@ def check_data(flags: DataCheckFlags, session: Session) -> Outcome:
         session.say(f"{name}: {cure}")
     good = all(result.ok for files in results.values() for result in files)
     summary = {name: [vars(result) for result in files] for name, files in results.items()}
-    return Outcome(summary, code=0 if good else FAILURE)
+    return CommandResult(summary, code=0 if good else FAILURE)
 
 
 def _verdicts(name: str, files: Sequence[library.FileCheck]) -> list[tuple[str, ...]]:

@@ -7,7 +7,7 @@ from typing import Annotated
 import tyro
 
 from .flags import ScreenFlags, hint
-from .runner import Command, Outcome, Session
+from .runner import Command, CommandResult, Session
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -22,7 +22,7 @@ class ExportFlags(ScreenFlags):
     """Replace the file if it is there."""
 
 
-def run(flags: ExportFlags, session: Session) -> Outcome:
+def run(flags: ExportFlags, session: Session) -> CommandResult:
     """Write the network of a run to one file, whole or not at all."""
     path = Path(flags.target).expanduser()
     if path.suffix != ".safetensors":
@@ -48,7 +48,7 @@ def run(flags: ExportFlags, session: Session) -> Outcome:
     about = "" if notes.data is None else f" trained on {notes.data}"
     session.say(f"{path}: {summary['weights']:,} weights{about}, {summary['bytes']:,} bytes")
     session.warn(summary["warnings"])
-    return Outcome(summary)
+    return CommandResult(summary)
 
 
 COMMAND = Command(

@@ -8,7 +8,7 @@ import tyro
 from ..io import checks
 from .config import in_flags
 from .flags import Activation, Init, Loss, OutputFlags, Parameterisation, hint
-from .runner import Command, Outcome, Session
+from .runner import Command, CommandResult, Session
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -73,12 +73,12 @@ class HessianFlags:
     output: tyro.conf.OmitArgPrefixes[OutputFlags]
 
 
-def run(flags: HessianFlags, session: Session) -> Outcome:
+def run(flags: HessianFlags, session: Session) -> CommandResult:
     """Analyse networks as the flags say."""
     from .hessian_job import analyse
 
     try:
-        return Outcome(analyse(flags, session))
+        return CommandResult(analyse(flags, session))
     except checks.ArgumentError:
         raise
     except ValueError as error:

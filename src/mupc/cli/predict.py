@@ -6,7 +6,7 @@ from typing import Annotated
 import tyro
 
 from .flags import ScreenFlags, hint
-from .runner import Command, Outcome, Session
+from .runner import Command, CommandResult, Session
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -27,11 +27,11 @@ class PredictFlags(ScreenFlags):
     """Replace the file of --out if it is there."""
 
 
-def run(flags: PredictFlags, session: Session) -> Outcome:
+def run(flags: PredictFlags, session: Session) -> CommandResult:
     """Predict every sample."""
     from .predict_job import predict
 
-    return Outcome(predict(flags, session))
+    return CommandResult(predict(flags, session))
 
 
 COMMAND = Command(

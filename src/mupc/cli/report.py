@@ -8,7 +8,7 @@ import tyro
 
 from .. import experiments
 from .flags import ScreenFlags
-from .runner import Command, Outcome, Session
+from .runner import Command, CommandResult, Session
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -23,13 +23,13 @@ class ReportFlags(ScreenFlags):
     """The HTML page; it holds the figures and needs no other file."""
 
 
-def run(flags: ReportFlags, session: Session) -> Outcome:
+def run(flags: ReportFlags, session: Session) -> CommandResult:
     """Write the report."""
     if not flags.results.is_dir():
         raise ValueError(f"{flags.results} is not a folder: run `mupc reproduce SLUG` first.")
     verdicts, summary = experiments.write_report(flags.results, flags.markdown, flags.html)
     session.say(f"At the paper preset, {summary}\n{flags.markdown} and {flags.html}")
-    return Outcome({"verdicts": verdicts, "markdown": str(flags.markdown), "html": str(flags.html)})
+    return CommandResult({"verdicts": verdicts, "markdown": str(flags.markdown), "html": str(flags.html)})
 
 
 COMMAND = Command(

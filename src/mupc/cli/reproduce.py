@@ -12,7 +12,7 @@ from rich.table import Table
 from .. import experiments
 from .display import ProgressDisplay
 from .flags import DataDir, Precision, ScreenFlags, hint
-from .runner import FAILURE, Command, Outcome, Session, complain
+from .runner import FAILURE, Command, CommandResult, Session, complain
 
 Flag = tyro.conf.FlagCreatePairsOff[bool]
 COLOURS = dict(zip(experiments.VERDICTS, ("green", "red", "yellow", "cyan"), strict=True))
@@ -49,7 +49,7 @@ class ReproduceFlags(ScreenFlags):
     """Override the preset's precision."""
 
 
-def run(flags: ReproduceFlags, session: Session) -> Outcome:
+def run(flags: ReproduceFlags, session: Session) -> CommandResult:
     """Reproduce figures. The exit code is that of `experiments.run_figures`: a claim that fails is a finding, not an
     error."""
     if flags.list:
@@ -63,7 +63,7 @@ def run(flags: ReproduceFlags, session: Session) -> Outcome:
     store, reporter = experiments.CellStore(flags.work), RichReporter(session, flags.preset, flags.out)
     with session.interruption.gracefully() as interruption:
         code = experiments.run_figures(jobs, store, reporter, interruption, options, flags.data_dir)
-    return Outcome(reporter.summaries, code=code)
+    return CommandResult(reporter.summaries, code=code)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -112,14 +112,14 @@ class RichReporter:
         return 0
 
 
-def _list(flags: ReproduceFlags, session: Session) -> Outcome:
+def _list(flags: ReproduceFlags, session: Session) -> CommandResult:
     found = experiments.status(flags.out)
     wide = max(len(line.entry.slug) for line in found)
     state = max(len(line.state) for line in found)
     for line in found:
         alias = line.entry.alias or ""
         session.say(f"{line.entry.slug:<{wide}}  {alias:<4}  {line.state:<{state}}  {line.entry.title}")
-    return Outcome({line.entry.slug: {"alias": line.entry.alias, "state": line.state} for line in found})
+    return CommandResult({line.entry.slug: {"alias": line.entry.alias, "state": line.state} for line in found})
 
 
 COMMAND = Command(

@@ -41,7 +41,7 @@ FAILURE, USAGE_ERROR, INTERRUPTED = 1, 2, 130
 Flags = TypeVar("Flags")
 
 
-class Outcome(NamedTuple):
+class CommandResult(NamedTuple):
     """How a command ended: the summary that `--json` prints, a line for stderr if something went wrong, the exit code.
 
     A summary with `interrupted` set ends with its own `message` and with the exit code of the signal.
@@ -87,7 +87,7 @@ class Command(Generic[Flags]):
 
     flags: type[Flags]
     description: str
-    run: Callable[[Flags, Session], Outcome]
+    run: Callable[[Flags, Session], CommandResult]
     defaults: Callable[[Flags], Flags | None] | None = None
     spelling: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
@@ -133,10 +133,10 @@ def _guarded(name: str, argv: list[str]) -> int:
             flags = _parse(command, path, rest)
             screen = _screen(flags)
             console = Console(quiet=screen.quiet or screen.json, highlight=False)
-            outcome = command.run(flags, Session(program, console, interruption))
+            result = command.run(flags, Session(program, console, interruption))
             if screen.json:
-                print(dumps(outcome.summary, indent=2))
-            return _end(outcome, program, interruption)
+                print(dumps(result.summary, indent=2))
+            return _end(result, program, interruption)
         except SystemExit as stop:  # how tyro leaves after --help
             return stop.code if isinstance(stop.code, int) else FAILURE if stop.code else 0
         except KeyboardInterrupt:
@@ -182,10 +182,10 @@ def _screen(flags: Any) -> "ScreenFlags":
     return flags if hasattr(flags, "debug") else flags.output
 
 
-def _end(outcome: Outcome, program: str, interruption: Interruption) -> int:
-    interrupted = bool(outcome.summary.get("interrupted"))
-    problem = outcome.summary["message"] if interrupted else outcome.problem
-    code = interruption.code if interrupted else outcome.code
+def _end(result: CommandResult, program: str, interruption: Interruption) -> int:
+    interrupted = bool(result.summary.get("interrupted"))
+    problem = result.summary["message"] if interrupted else result.problem
+    code = interruption.code if interrupted else result.code
     return complain(program, problem, code) if problem else code
 
 

@@ -7,7 +7,7 @@ import tyro
 
 from .config import TrainFlags, TrainingGroups, load
 from .flags import DataDir, ScreenFlags, hint
-from .runner import Command, Outcome, Session
+from .runner import Command, CommandResult, Session
 
 DESCRIPTION = (
     "Train over a grid of settings, or let a sampler choose them. Any flag below can vary: "
@@ -99,22 +99,22 @@ class WorkFlags(ScreenFlags):
     """Train cells that failed with an error again. Finished cells stay as they are."""
 
 
-def run(flags: SweepFlags, session: Session) -> Outcome:
+def run(flags: SweepFlags, session: Session) -> CommandResult:
     """Start a sweep, or go on with it."""
     from .sweep_job import start
 
     return _outcome(start(TrainFlags.gather(flags), flags, session))
 
 
-def run_worker(flags: WorkFlags, session: Session) -> Outcome:
+def run_worker(flags: WorkFlags, session: Session) -> CommandResult:
     """Join a sweep that exists."""
     from .sweep_job import join
 
     return _outcome(join(flags, session))
 
 
-def _outcome(summary: dict[str, Any]) -> Outcome:
-    return Outcome(summary, summary["message"], int(summary["counts"]["failed"] > 0))
+def _outcome(summary: dict[str, Any]) -> CommandResult:
+    return CommandResult(summary, summary["message"], int(summary["counts"]["failed"] > 0))
 
 
 def defaults(flags: SweepFlags) -> SweepFlags | None:

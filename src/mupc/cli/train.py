@@ -10,7 +10,7 @@ from ..io import checks
 from .config import TrainFlags, TrainingGroups, as_dict, in_flags, load, read
 from .flags import TrainOutputFlags, hint
 from .parsing import flag
-from .runner import Command, Outcome, Session
+from .runner import Command, CommandResult, Session
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -35,7 +35,7 @@ class TrainCommandFlags(TrainingGroups):
     output: tyro.conf.OmitArgPrefixes[TrainOutputFlags]
 
 
-def run(flags: TrainCommandFlags, session: Session) -> Outcome:
+def run(flags: TrainCommandFlags, session: Session) -> CommandResult:
     """Train as the flags say."""
     settings = TrainFlags.gather(flags)
     if flags.safety.resume is not None:
@@ -49,7 +49,7 @@ def run(flags: TrainCommandFlags, session: Session) -> Outcome:
         raise
     except ValueError as error:
         raise ValueError(in_flags(str(error))) from error
-    return Outcome(summary, summary["message"] if summary["diverged"] else "", int(summary["diverged"]))
+    return CommandResult(summary, summary["message"] if summary["diverged"] else "", int(summary["diverged"]))
 
 
 def defaults(flags: TrainCommandFlags) -> TrainCommandFlags | None:

@@ -9,7 +9,7 @@ from ..io import checks
 from ..sweep import ACTIVITY_LRS, WEIGHT_LRS
 from .config import in_flags
 from .flags import FormFlags, Loss, Optimiser, Precision, Schedule, ScreenFlags, SourceFlags, hint
-from .runner import Command, Outcome, Session
+from .runner import Command, CommandResult, Session
 
 RATES = "FLOAT [FLOAT ...]"
 
@@ -101,7 +101,7 @@ class TransferFlags:
     output: tyro.conf.OmitArgPrefixes[TransferOutputFlags]
 
 
-def run(flags: TransferFlags, session: Session) -> Outcome:
+def run(flags: TransferFlags, session: Session) -> CommandResult:
     """Tune and train as the flags say."""
     from .transfer_job import transfer
 
@@ -113,7 +113,7 @@ def run(flags: TransferFlags, session: Session) -> Outcome:
         raise ValueError(in_flags(str(error))) from error
     diverged = bool(summary.get("diverged"))
     problem = "the large network diverged with the rates of the small one." if diverged else ""
-    return Outcome(summary, problem, int(diverged))
+    return CommandResult(summary, problem, int(diverged))
 
 
 COMMAND = Command(
