@@ -90,7 +90,7 @@ def wrong_type(name: str, wanted: str, value: object) -> ArgumentTypeError:
     return ArgumentTypeError(name, f"must be {wanted}, got {literal(value)} of type {type(value).__name__}.")
 
 
-def integer(name: str, value: Any, at_least: int) -> int:
+def integer(name: str, value: object, at_least: int) -> int:
     """Return a whole number that is at least `at_least`."""
     if isinstance(value, bool) or not isinstance(value, Integral):
         raise wrong_type(name, "a whole number", value)
@@ -120,7 +120,7 @@ def function(name: str, value: object) -> None:
         raise wrong_type(name, "a function", value)
 
 
-def number(name: str, value: Any, *, at_least: Bound = None, above: Bound = None, below: Bound = None) -> None:
+def number(name: str, value: object, *, at_least: Bound = None, above: Bound = None, below: Bound = None) -> None:
     """Accept a finite number inside its bounds. Arrays (a swept or traced value) are taken on trust."""
     if hasattr(value, "aval"):
         return

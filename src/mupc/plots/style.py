@@ -20,6 +20,7 @@ else:
 
 T = TypeVar("T")
 Number = int | float
+X = TypeVar("X", bound=Number)
 Colour = str | tuple[float, float, float, float]
 PathLike = str | Path
 Record = Mapping[str, Any]
@@ -141,7 +142,7 @@ def numbers(values: Iterable[Number | None]) -> list[Number]:
     return [float("nan") if value is None else value for value in values]
 
 
-def plot_points(panel: Axes, points: Mapping[Any, Number | None], *look: str, **options: Any) -> None:
+def plot_points(panel: Axes, points: Mapping[X, Number | None], *look: str, **options: Any) -> None:
     """Plot values over their keys; None is left out."""
     shown = {x: y for x, y in points.items() if y is not None}
     panel.plot(list(shown), list(shown.values()), *look, **options)
@@ -165,7 +166,7 @@ def fill(panel: Axes, x: ArrayLike, low: ArrayLike, high: ArrayLike, colour: Col
     panel.fill_between(x, low, high, color=colour, alpha=BAND, lw=0)
 
 
-def plot_error_bars(panel: Axes, samples: Mapping[Any, Sequence[Number]], **options: Any) -> None:
+def plot_error_bars(panel: Axes, samples: Mapping[X, Sequence[Number]], **options: Any) -> None:
     """Plot the mean of each key's samples with ± one standard deviation; keys without samples are left out."""
     shown = {x: values for x, values in samples.items() if values}
     spreads = [statistics.stdev(values) if len(values) > 1 else 0.0 for values in shown.values()]
@@ -174,7 +175,7 @@ def plot_error_bars(panel: Axes, samples: Mapping[Any, Sequence[Number]], **opti
 
 def heat_map(
     panel: Axes,
-    grid: Any,
+    grid: Array,
     columns: Sequence[Number],
     rows: Sequence[Number],
     limits: tuple[Number, Number],
@@ -187,14 +188,13 @@ def heat_map(
     **Arguments:** values (rows, columns), NaN where there is none; the names of columns and rows; the `limits` of the
     colours; `texts` to write at some (row, column); and whether high values are the dark ones.
     """
-    import numpy as np
     from matplotlib.colors import LogNorm
 
     norm = LogNorm(*limits)
     panel.set_facecolor(NO_VALUE)
     image = panel.imshow(grid, origin="lower", aspect="auto", cmap="viridis_r" if dark_high else "viridis", norm=norm)
     for (row, column), text in (texts or {}).items():
-        bright = (norm(np.asarray(grid)[row, column]) > BRIGHT) != dark_high
+        bright = (norm(grid[row, column]) > BRIGHT) != dark_high
         colour = "black" if bright else "white"
         panel.text(column, row, text, ha="center", va="center", fontsize=7, color=colour)
     name_cells(panel, columns, rows)

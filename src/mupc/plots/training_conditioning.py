@@ -37,10 +37,8 @@ def draw_conditioning_with_accuracies(record: Record, path: PathLike, labels: La
     large, method, colours = config["accuracies"], config["rates"][0]["method"], _colours(config)
     deepest = max(large["depths"])
     mupc = f"{labels['mupc']}, H = {deepest}"
-    with style.saved_panels(path, 2, len(config["activations"]), preset=record["preset"], sharey="row") as (
-        figure,
-        axes,
-    ):
+    columns = len(config["activations"])
+    with style.saved_panels(path, 2, columns, preset=record["preset"], sharey="row") as (figure, axes):
         for column, activation in enumerate(config["activations"]):
             above, below = axes[:, column]
             for depth in large["depths"]:
@@ -53,8 +51,7 @@ def draw_conditioning_with_accuracies(record: Record, path: PathLike, labels: La
             above.set_title(f"{style.written(activation)}, N = {large['widths'][0]}")
             below.set_title(f"{style.written(activation)}, N = {config['widths'][0]}")
             below.set_xlabel("training step")
-        order = [f"H = {depth}" for depth in colours]
-        style.legend_outside(figure, *axes[::-1, 0], order=order)
+        style.legend_outside(figure, *axes[::-1, 0], order=[f"H = {depth}" for depth in colours])
         figure.suptitle(_title(config, labels))
 
 
