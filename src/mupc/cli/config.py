@@ -12,6 +12,7 @@ from typing import Any, Literal
 
 import tyro
 
+from ..io import checks
 from .flags import ACTIVITY_LR, WEIGHT_LR, WEIGHT_LR_ALL, DataFlags, InferenceFlags, LearningFlags, NetworkFlags
 from .parsing import SYNONYMS
 
@@ -96,55 +97,46 @@ def read(path: str | Path, where: str = "--config ") -> dict[str, Any]:
 
 def from_dict(values: Mapping[str, Any], where: str = "the configuration") -> TrainFlags:
     """Return flags from plain values. Unknown keys and values of a wrong type are refused."""
-    kinds = typing.get_type_hints(TrainFlags)
+    kinds = {name: _alternatives(kind) for name, kind in typing.get_type_hints(TrainFlags).items()}
+    found: dict[str, Any] = {}
     for key, value in values.items():
         if key not in kinds:
             near = SYNONYMS.get(key) or difflib.get_close_matches(key, kinds, n=1)
             meant = " or ".join(map(repr, near))
             hint = f"did you mean {meant}?" if near else "`mupc train --help` lists them all."
             raise ValueError(f"{where} has an unknown key {key!r}: {hint}")
-        if not _fits(value, kinds[key]):
-            near = difflib.get_close_matches(str(value), _words(kinds[key]), n=1)
-            hint = f" Did you mean {near[0]!r}?" if near else ""
-            raise ValueError(f"{where} has {key} = {value!r}: it must be {_describe(kinds[key])}.{hint}")
-    return TrainFlags(**{key: _typed(value, kinds[key]) for key, value in values.items()})
+        if not any(_fits(value, kind) for kind in kinds[key]):
+            words = [kind for kind in kinds[key] if isinstance(kind, str)]
+            wanted = [f"one of {', '.join(words)}"] if words else []
+            wanted += [_NAMES[kind] for kind in kinds[key] if not isinstance(kind, str)]
+            hint = checks.suggestion(value, words)
+            raise ValueError(f"{where} has {key} = {value!r}: it must be {' or '.join(wanted)}.{hint}")
+        whole = isinstance(value, int) and float in kinds[key] and int not in kinds[key]
+        found[key] = float(value) if whole else value  # JSON may write 1.0 as 1
+    return TrainFlags(**found)
+
+
+_NAMES = {int: "a whole number", float: "a number", bool: "true or false", str: "text", type(None): "null"}
+
+
+def _alternatives(kind: Any) -> tuple[type | str, ...]:
+    """Return the types and words that a type stands for."""
+    if typing.get_origin(kind) is Literal:
+        return typing.get_args(kind)
+    if isinstance(kind, types.UnionType) or typing.get_origin(kind) is typing.Union:
+        return tuple(one for option in typing.get_args(kind) for one in _alternatives(option))
+    return (kind,)
+
+
+def _fits(value: Any, kind: type | str) -> bool:
+    if isinstance(kind, str):
+        return isinstance(value, str) and value == kind
+    wanted = int | float if kind is float else kind
+    return isinstance(value, wanted) and isinstance(value, bool) == (kind is bool)
 
 
 def _pick(values: Mapping[str, Any], group: Any) -> dict[str, Any]:
     return {field.name: values[field.name] for field in dataclasses.fields(group)}
-
-
-def _options(kind: Any) -> tuple[Any, ...]:
-    return typing.get_args(kind) if isinstance(kind, types.UnionType) or typing.get_origin(kind) is typing.Union else ()
-
-
-def _words(kind: Any) -> tuple[str, ...]:
-    return typing.get_args(kind) if typing.get_origin(kind) is Literal else ()
-
-
-def _fits(value: Any, kind: Any) -> bool:
-    if options := _options(kind):
-        return any(_fits(value, option) for option in options)
-    if words := _words(kind):
-        return isinstance(value, str) and value in words
-    if kind is float:
-        return isinstance(value, int | float) and not isinstance(value, bool)
-    return isinstance(value, kind) and (kind is bool or not isinstance(value, bool))
-
-
-def _typed(value: Any, kind: Any) -> Any:
-    """Return a float for a whole number where a float is meant: JSON may write 1.0 as 1."""
-    kinds = _options(kind) or (kind,)
-    return float(value) if isinstance(value, int) and float in kinds and int not in kinds else value
-
-
-def _describe(kind: Any) -> str:
-    if options := _options(kind):
-        return " or ".join(_describe(option) for option in options)
-    if words := _words(kind):
-        return "one of " + ", ".join(words)
-    names = {int: "a whole number", float: "a number", bool: "true or false", str: "text", type(None): "null"}
-    return names[kind]
 
 
 _SPELLINGS = {
