@@ -1,6 +1,6 @@
-"""What `mupc.bench` counts and measures: floors by hand, numbers that must agree with each other, fits, and mistakes.
+"""`mupc.bench`: floors against counts by hand, numbers that must agree with each other, fits, and mistakes.
 
-How fast anything is, is never asserted.
+No test asserts how fast something is.
 """
 
 import json
@@ -23,7 +23,7 @@ QUICK = {"quick": True, "repeats": 1}
 
 @pytest.fixture
 def small_device(monkeypatch):
-    """Ceilings of sizes that take no time."""
+    """Measure the device's limits with tiny programs, and train on few samples."""
     monkeypatch.setattr(_timing, "LARGE", {"cpu": 64, "other": 64})
     monkeypatch.setattr(_timing, "COPIED", {"cpu": 4096, "other": 4096})
     monkeypatch.setattr(_workloads, "TEST_SAMPLES", 250)
@@ -53,7 +53,7 @@ def test_floor_by_hand():
 @pytest.mark.parametrize("depth", [1, 2, 3, 6])
 @pytest.mark.parametrize("steps", [0, 1, 2, 5, 9])
 def test_window_against_propagated_sets(depth, steps):
-    """The products of inference, from sets of layers that are not zero, step by step."""
+    """Count the products of inference step by step, from the sets of layers that are not zero."""
     moved, products, readouts = set(), 0, 0
 
     def predict():
@@ -76,8 +76,8 @@ def test_window_against_propagated_sets(depth, steps):
 
 
 def test_floors_of_passes():
-    """Backpropagation takes three products a matrix but the input's, which takes two; error space two more for each
-    conjugate-gradient step, and one to follow; evaluation one."""
+    """Backpropagation takes three products for each matrix, but two for the input's. Error space takes two more for
+    each conjugate-gradient step and one for the activities, evaluation takes one."""
     weights = INPUT + 2 * HIDDEN + READOUT
     assert _floors.backprop_work(TINY, "float32").flops == 10 * (3 * weights - INPUT)
     assert _floors.error_space_work(TINY, 3, "float32").flops == 10 * (2 * weights + 7 * (weights - INPUT))
@@ -106,7 +106,7 @@ def test_floor_of_the_main_workload():
 
 
 def test_the_baseline_computes_the_same():
-    """Unrolled layers, full activities and autodiff, against stacked increments: to rounding, in float64."""
+    """Layers in a list, full activities and autodiff give the gradients of stacked increments, in float64."""
     case, options = bench.BenchCase("gd", 4, 6, batch_size=3), bench.BenchConfig(activation="tanh")
     programs, notes = _workloads.update_calls(case, options, "float64", matmul=1e12)
     ours, theirs = programs["mupc"](), programs["unrolled"]()
@@ -131,7 +131,7 @@ def test_the_baseline_is_left_out(case, options, reason):
 
 
 def first_row(table):
-    """The cells of the first row of a table by column; a title is above the columns."""
+    """Return the cells of a table's first row by column. The title is above the columns."""
     columns, cells = (re.split("  +", line.strip()) for line in table.splitlines()[1:3])
     return dict(zip(columns, cells, strict=True))
 
@@ -197,7 +197,7 @@ def test_an_epoch(small_device):
 
 
 def test_a_grid(small_device):
-    """In float64 both ways end at the same losses; a rate that diverges is counted and left out."""
+    """In float64, runs together and runs alone end at the same losses. Runs that diverge are counted and left out."""
     options = bench.BenchConfig(etas=(1e200, 0.01), betas=(5.0,), seeds=2, sequential=3, precision="float64", **QUICK)
     row = bench.measure_case(bench.BenchCase("grid", 2, 4, batch_size=16), options)
     assert (row["runs"], row["run_one_after_another"], row["diverged"]) == (4, 3, 2) and row["diverged_alike"]
@@ -208,7 +208,7 @@ def test_a_grid(small_device):
 
 
 def test_runs_one_after_another_have_all_rates():
-    """22 of the paper's grid with three seeds; and the record says which rates these are."""
+    """22 runs of the paper's grid with three seeds have every rate among them. The record lists the paper's rates."""
     options = bench.BenchConfig(workloads=("gd",), paper=True, etas=(0.3,), seeds=3)
     places = _workloads.evenly_spaced(3 * len(options.rates), 22)
     chosen = [options.rates[place // 3] for place in places]
@@ -255,7 +255,7 @@ def test_fits_find_exact_powers():
 
 
 def test_fits_where_steps_follow_depth():
-    """T = H varies with H and stays one line; the same rows are no line over T, since H varies too."""
+    """Rows with T = H are one line over H. They are not a line over T, since H varies too."""
     sizes = [{"hidden_layers": h, "steps": h} for h in (4, 8, 32)]
     times = [{"mupc": {"median_s": 1e-3 * s["steps"] ** 2}} for s in sizes]
     (found,) = bench.growth_fits(rows(sizes, times, steps_follow_depth=True))
@@ -353,7 +353,7 @@ def test_module_writes_as_it_goes(monkeypatch, tmp_path, capsys):
 
 @pytest.mark.slow
 def test_module_needs_little():
-    """On a machine without the packages of the command line and of figures."""
+    """It works without the packages of the command line and of figures."""
     absent = ("tyro", "rich", "matplotlib", "optuna", "sklearn", "diffrax", "tensorboardX")
     code = (
         f"import sys; sys.modules.update(dict.fromkeys({absent!r}))\n"

@@ -1,4 +1,4 @@
-"""`mupc bench`: its run folder, what it prints, interruptions and mistakes."""
+"""`mupc bench`: its run folder, its output, interruptions and mistakes."""
 
 import json
 
@@ -13,7 +13,7 @@ PNG = b"\x89PNG"
 
 @pytest.fixture
 def measure(mupc, tmp_path, monkeypatch):
-    """Runs `mupc bench` into a folder of its own, on a device with ceilings that take no time."""
+    """Run `mupc bench` into a folder of its own; the device's limits are measured with tiny programs."""
     for name in ("LARGE", "COPIED"):
         monkeypatch.setattr(_timing, name, {"cpu": 64, "other": 64})
 
@@ -87,13 +87,19 @@ def test_mistakes(measure, argv, help):
     assert help in run.err and run.out == "" and not run.folder.exists()
 
 
-def test_figure(tmp_path):
-    """A row for each quantity, a column for each size, a legend entry for each fit with its exponent."""
+def test_figure(monkeypatch):
+    """A row for each quantity, a column for each size, and a legend entry for each fit with its exponent."""
+    figures = []
+    monkeypatch.setattr(plots.style, "save", lambda figure, _: figures.append(figure))
     base = {"workload": "gd", "precision": "bf16", "name": "mupc", "fixed": {"hidden_layers": 8}, "sizes": [1, 2, 4]}
     fits = [
-        base | {"quantity": quantity, "axis": axis, "values": [1.0, 2.0, 4.0], "exponent": 1.0}
+        base | {"quantity": quantity, "axis": axis, "values": [1.0, 2.0, 4.0], "exponent": exponent}
         for quantity in ("median_s", "memory_bytes")
-        for axis in ("width", "batch_size")
+        for axis, exponent in (("width", 1.0), ("batch_size", 1.5))
     ]
-    plots.draw_performance(fits, tmp_path / "figure.png", title="a device")
-    assert (tmp_path / "figure.png").read_bytes().startswith(PNG)
+    plots.draw_performance(fits, "figure.png", title="a device")
+    panels = figures[0].axes
+    assert [panel.get_xlabel() for panel in panels] == ["width N", "batch size B"] * 2
+    assert [panel.get_ylabel().split()[0] for panel in panels] == ["time", "time", "memory", "memory"]
+    legends = [[text.get_text() for text in panel.get_legend().get_texts()] for panel in panels]
+    assert legends == [["PC: $N^{1.00}$ (H=8)"], ["PC: $B^{1.50}$ (H=8)"]] * 2
