@@ -18,7 +18,7 @@ light("import mupc.data, mupc.bench", *COMPUTING, *SHOWING, "tyro")
 
 from mupc import experiments
 for entry in experiments.CATALOGUE.values():
-    entry.module and entry.load()
+    entry.load()
 light("the list of figures", *COMPUTING, *SHOWING, "tyro")
 
 from mupc.cli import main

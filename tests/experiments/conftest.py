@@ -77,7 +77,7 @@ def drawings(tmp_path):
             kept = dict(list(finished.items())[:count])
             progress = experiments.FigureProgress(kept, list(finished), {})
             path = tmp_path / f"{count}.png"
-            figure.plot(strict(experiments.record(figure, "quick", config, progress)), path)
+            figure.plot(strict(experiments.figure_record(figure, "quick", config, progress)), path)
             assert path.stat().st_size < 300_000
             found.add(image.imread(path).tobytes())
         return found

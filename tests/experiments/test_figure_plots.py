@@ -101,7 +101,7 @@ def made_up_record(figure, most_cells=None):
         cells = figure.cells(config, finished)[:most_cells]
         finished |= {cell: numbers(cell, diverged=getattr(cell, "method", "") == "sp") for cell in cells}
     progress = experiments.FigureProgress(finished, figure.cells(config, finished), {})
-    return strict(experiments.record(figure, "paper", config, progress))
+    return strict(experiments.figure_record(figure, "paper", config, progress))
 
 
 @pytest.fixture

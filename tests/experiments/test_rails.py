@@ -181,7 +181,9 @@ def test_results_are_strict_and_have_what_is_promised(toy, store, tmp_path):
     figure = toy.figure
     config = figure.config("paper", "bf16")
     progress = experiments.execute(figure, config, store, experiments.RunContext())
-    path = experiments.save(figure, experiments.record(figure, "paper", config, progress), tmp_path / "results")
+    path = experiments.save_record(
+        figure, experiments.figure_record(figure, "paper", config, progress), tmp_path / "results"
+    )
     result = strict_loads(path.read_text())
     for key in ("slug", "preset", "config", "data", "claims", "device", "seconds", "precision", "versions"):
         assert key in result
@@ -199,7 +201,9 @@ def test_what_was_checked_goes_with_a_claim_that_fails_at_the_paper_preset(toy, 
         toy.figure, claims=lambda config, table: judged, checked=lambda config, table, claim: f"why it {claim.claim}"
     )
     config = figure.config(preset)
-    result = experiments.record(figure, preset, config, experiments.FigureProgress({}, toy.cells(config, {}), {}))
+    result = experiments.figure_record(
+        figure, preset, config, experiments.FigureProgress({}, toy.cells(config, {}), {})
+    )
     assert [claim.get("checked") for claim in result["claims"]] == [None, "why it fails" if preset == "paper" else None]
 
 
@@ -209,7 +213,7 @@ def saved(toy, out, preset, finished):
     known = toy.cells(config, {})
     done = {cell: {"value": 1} for cell in known[:finished]}
     progress = experiments.FigureProgress(done, known, {})
-    return experiments.save(figure, experiments.record(figure, preset, config, progress), out).name
+    return experiments.save_record(figure, experiments.figure_record(figure, preset, config, progress), out).name
 
 
 def test_a_better_result_is_never_overwritten(toy, tmp_path):
@@ -222,9 +226,9 @@ def test_a_better_result_is_never_overwritten(toy, tmp_path):
 
 def test_status_tells_how_far_a_figure_is(toy, tmp_path):
     def state():
-        return {line.entry.slug: line.state for line in experiments.status(tmp_path)}
+        return {line.entry.slug: line.state for line in experiments.figure_states(tmp_path)}
 
-    assert set(state().values()) <= {"ready", "not built yet"}
+    assert set(state().values()) == {"ready"}
     saved(toy, tmp_path, "quick", 3)
     assert state()["toy-ill-cond"] == "done at the quick preset, 3 of at least 4 cells"
     saved(toy, tmp_path, "paper", 2)

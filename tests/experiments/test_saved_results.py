@@ -5,10 +5,10 @@ from pathlib import Path
 import pytest
 
 from mupc import experiments
-from mupc.experiments._results import read_all
+from mupc.experiments._results import read_records
 
 ROOT = Path(__file__).parents[2]
-RESULTS = read_all(ROOT / "results")
+RESULTS = read_records(ROOT / "results")
 JUDGED = ("id", "claim", "measured", "expected", "verdict")
 
 

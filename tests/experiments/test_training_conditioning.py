@@ -195,8 +195,8 @@ def test_a_small_figure_from_end_to_end(tmp_path):
     config = figure.config("quick")
     progress = execute(figure, config, CellStore(tmp_path / "work"), experiments.RunContext())
     assert progress.complete and not progress.failed
-    record = experiments.record(figure, "quick", config, progress)
-    path = experiments.save(figure, record, tmp_path)
+    record = experiments.figure_record(figure, "quick", config, progress)
+    path = experiments.save_record(figure, record, tmp_path)
     assert path.with_suffix(".png").stat().st_size < 300_000
     (run,) = [r for r in record["data"] if not r["validation"]]
     tuning = [r for r in record["data"] if r["validation"]]

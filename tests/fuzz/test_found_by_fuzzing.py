@@ -16,7 +16,7 @@ from mupc import data
 from mupc.cli import main
 from mupc.cli.transfer_cells import read_cell
 from mupc.data import DataError
-from mupc.experiments._results import read
+from mupc.experiments._results import read_record
 from mupc.training import _checkpoints
 
 ARRAYS = {
@@ -123,8 +123,8 @@ def test_damaged_lines_of_transfer_are_passed_over():
 def test_damaged_results_are_ignored(tmp_path):
     path = tmp_path / "toy.json"
     path.write_text(json.dumps(RESULT))
-    assert read(path) == RESULT
+    assert read_record(path) == RESULT
     shown = RESULT.keys() - {"title", "caption", "precision"}  # whatever they are
     for content in ("[" * 5000, *(json.dumps(RESULT | {name: [None]}) for name in shown)):
         path.write_text(content)
-        assert read(path) is None
+        assert read_record(path) is None

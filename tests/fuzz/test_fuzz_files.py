@@ -19,10 +19,10 @@ from safetensors.numpy import save as to_safetensors
 
 import mupc
 from mupc.cli.config import TrainFlags, as_dict
-from mupc.cli.run_folder import dumps
 from mupc.cli.trained_model import KEY, Notes, _encode
 from mupc.cli.transfer import GridFlags, TransferDataFlags, TransferLearningFlags, TransferNetworkFlags
 from mupc.data import Normalisation
+from mupc.io import json_text
 from mupc.network._saved import write
 
 pytestmark = pytest.mark.slow
@@ -227,7 +227,7 @@ def transfer_folder(fuzzer):
     for group in (TransferDataFlags(), network, GridFlags(), TransferLearningFlags()):
         config |= dataclasses.asdict(group)
     folder = fuzzer.folder("transfer")
-    (folder / "config.json").write_text(dumps({"config": config}))
+    (folder / "config.json").write_text(json_text({"config": config}))
     flags = ["--width", "3", "--hidden-layers", "2", "--large-width", "4", "--large-hidden-layers", "3"]
     return folder, ["transfer", *flags, "--out", "transfer"]
 

@@ -14,11 +14,10 @@ from rich.table import Table
 
 from ..data import Normalisation, find_images, read_samples
 from ..inference import Energy
-from ..io import checks, write_whole
+from ..io import checks, json_text, write_whole
 from ..network import Network, forward
 from .display import percent
 from .predict import PredictFlags
-from .run_folder import dumps
 from .runner import Session
 from .trained_model import Notes, open_model
 
@@ -209,7 +208,7 @@ def _as_csv(columns: Columns) -> bytes:
 
 
 def _as_json(columns: Columns) -> bytes:
-    return (dumps(_rows(columns, len(columns["sample"]))) + "\n").encode()
+    return (json_text(_rows(columns, len(columns["sample"]))) + "\n").encode()
 
 
 _WRITERS = {".npz": _as_npz, ".csv": _as_csv, ".json": _as_json}

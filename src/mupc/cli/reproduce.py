@@ -95,8 +95,8 @@ class RichReporter:
         if not progress.finished:
             self.complain(f"{figure.slug}: no cell is finished, so there is nothing to save.")
             return FAILURE
-        result = experiments.record(figure, self.preset, config, progress)
-        path = experiments.save(figure, result, self.out)
+        result = experiments.figure_record(figure, self.preset, config, progress)
+        path = experiments.save_record(figure, result, self.out)
         shown = ("preset", "complete", "cells", "claims", "device", "seconds")
         self.summaries[figure.slug] = {name: result[name] for name in shown}
         label = "" if self.preset == "paper" else " (quick preset: not a reproduction)"
@@ -113,7 +113,7 @@ class RichReporter:
 
 
 def _list(flags: ReproduceFlags, session: Session) -> CommandResult:
-    found = experiments.status(flags.out)
+    found = experiments.figure_states(flags.out)
     wide = max(len(line.entry.slug) for line in found)
     state = max(len(line.state) for line in found)
     for line in found:

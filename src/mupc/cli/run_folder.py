@@ -1,33 +1,14 @@
 """The folder that a run writes, and the strict JSON in it."""
 
 import contextlib
-import json
 import math
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from ..io import LOCK, device, versions, write_whole
+from ..io import LOCK, device, json_text, versions, write_whole
 
 METRICS = "metrics.jsonl"
-
-
-def strict(value: Any) -> Any:
-    """Return a value that JSON can hold: NaN and infinity become null, numpy's numbers become plain ones."""
-    if isinstance(value, dict):
-        return {str(key): strict(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [strict(item) for item in value]
-    if hasattr(value, "tolist"):
-        return strict(value.tolist())
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
-    return value
-
-
-def dumps(value: Any, indent: int | None = None) -> str:
-    """Return strict JSON text."""
-    return json.dumps(strict(value), indent=indent, allow_nan=False, ensure_ascii=False)
 
 
 class RunFolder:
@@ -42,7 +23,7 @@ class RunFolder:
 
     def write(self, name: str, content: Any) -> None:
         """Write one JSON file, whole or not at all."""
-        write_whole(self.path / name, dumps(content, indent=2) + "\n")
+        write_whole(self.path / name, json_text(content, indent=2) + "\n")
 
     def write_config(self, config: Mapping[str, Any], **more: Any) -> None:
         """Write `config.json`: the settings, what else decides the numbers, the versions and the device."""
@@ -50,7 +31,7 @@ class RunFolder:
 
     def go_on(self, records: list[dict[str, Any]]) -> None:
         """Cut the log back to these records, before more are added."""
-        write_whole(self.path / METRICS, "".join(dumps(record) + "\n" for record in records))
+        write_whole(self.path / METRICS, "".join(json_text(record) + "\n" for record in records))
         self._metrics = (self.path / METRICS).open("a", encoding="utf-8")
         self._resumed_at = records[-1]["step"] if records else 0
 
@@ -58,7 +39,7 @@ class RunFolder:
         """Add a line to `metrics.jsonl`, on disk at once."""
         if self._metrics is None:
             self._metrics = (self.path / METRICS).open("w", encoding="utf-8")
-        self._metrics.write(dumps(record) + "\n")
+        self._metrics.write(json_text(record) + "\n")
         self._metrics.flush()
 
     def log(self, record: dict[str, Any]) -> None:

@@ -14,9 +14,8 @@ from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
 from rich.console import Console
 
-from ..io import Interruption, cache_folder, checks
+from ..io import Interruption, cache_folder, checks, json_text
 from .display import say
-from .run_folder import dumps
 
 if TYPE_CHECKING:
     from .flags import ScreenFlags
@@ -135,7 +134,7 @@ def _guarded(name: str, argv: list[str]) -> int:
             console = Console(quiet=screen.quiet or screen.json, highlight=False)
             result = command.run(flags, Session(program, console, interruption))
             if screen.json:
-                print(dumps(result.summary, indent=2))
+                print(json_text(result.summary, indent=2))
             return _end(result, program, interruption)
         except SystemExit as stop:  # how tyro leaves after --help
             return stop.code if isinstance(stop.code, int) else FAILURE if stop.code else 0

@@ -9,7 +9,7 @@ from typing import Any
 
 import jax
 
-from ..io import counted, device, only_writer, versions
+from ..io import counted, device, json_ready, only_writer, versions
 from ..network import Network, save
 from ..training import FitResult, check_room, find, fit
 from .building import build, check_training, load_data, make_energy, number_format, training_options
@@ -18,7 +18,7 @@ from .display import ProgressDisplay, percent
 from .flags import TrainOutputFlags
 from .outcome import conclude, draw, how_to_go_on, outcome
 from .reach import ReachMeter, summarise
-from .run_folder import RunFolder, strict
+from .run_folder import RunFolder
 from .runner import Session, silent_session
 from .solvers import without_effect
 from .train import RECORDED, SafetyFlags
@@ -195,7 +195,7 @@ def _run(meter: ReachMeter, network: Network, recorder: Recorder, safety: Safety
         if meter.latest is None:
             meter.regime(latest)  # all steps were taken before, and none was left to measure at
     save(folder.path / CHECKPOINT, latest)
-    reach = strict(summarise(meter, records))
+    reach = json_ready(summarise(meter, records))
     draw(records, reach, folder.path)
     return {
         **outcome(flags, records, result, folder.path, resumable=safety.keep > 0),

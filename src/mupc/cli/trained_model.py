@@ -12,11 +12,11 @@ import numpy as np
 from .. import __version__, data
 from ..data import NAMED_DATASETS, Normalisation
 from ..inference import LOSSES
+from ..io import json_text
 from ..network import Network, load, write
 from ..network import notes as read_notes
 from .config import TrainFlags
 from .config import load as load_flags
-from .run_folder import dumps
 
 CHECKPOINT = Path("checkpoints", "network.safetensors")
 """The last good network of a run, within its folder. Next to it are the checkpoints to go on from."""
@@ -101,7 +101,7 @@ def _notes_of_file(path: Path) -> Notes:
 def _encode(notes: Notes) -> str:
     plain = {field.name: getattr(notes, field.name) for field in dataclasses.fields(notes)}
     plain["normalisation"] = notes.normalisation and dataclasses.asdict(notes.normalisation)
-    return dumps({"version": VERSION, "mupc": __version__, **plain})
+    return json_text({"version": VERSION, "mupc": __version__, **plain})
 
 
 def _decode(path: Path, text: str) -> Notes:

@@ -8,9 +8,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from ..io import counted
+from ..io import counted, json_ready
 from ..sweep import NetworkSize, TransferCell
-from .run_folder import RunFolder, strict
+from .run_folder import RunFolder
 
 METRICS = "metrics.jsonl"
 LOSSES = ("train_loss", "validation_loss", "test_loss")
@@ -27,7 +27,7 @@ class RecordedCells(collections.UserDict[tuple[NetworkSize, tuple[float, float]]
         super().__init__()
         self.folder = folder
         if (folder.path / METRICS).exists():
-            stored, wanted = _stored_config(folder.path), strict(config)
+            stored, wanted = _stored_config(folder.path), json_ready(config)
             for name in {**wanted, **stored}:
                 if name != "verify" and wanted.get(name) != stored.get(name):
                     raise ValueError(

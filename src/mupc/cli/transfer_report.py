@@ -8,9 +8,9 @@ from typing import Any, Literal
 from rich.table import Table
 
 from .. import plots
+from ..io import json_ready
 from ..sweep import AT_EDGE, Transfer, TransferCell, Tuning
 from .display import clock, percent
-from .run_folder import strict
 from .runner import Session
 from .transfer_cells import count_pairs
 
@@ -49,7 +49,7 @@ def draw(found: Transfer, path: Path) -> None:
 
 def _panel(tuning: Tuning, loss: Literal["validation_loss", "train_loss"]) -> Summary:
     name = "validation loss" if loss == "validation_loss" else "training loss"
-    cells = [strict(dataclasses.asdict(cell) | {"loss": getattr(cell, loss)}) for cell in tuning.cells]
+    cells = [json_ready(dataclasses.asdict(cell) | {"loss": getattr(cell, loss)}) for cell in tuning.cells]
     return {"title": f"{tuning.size}: {name}", "cells": cells}
 
 

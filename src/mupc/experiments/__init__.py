@@ -32,11 +32,10 @@ from ._figure import Row as Row
 from ._figure import RunContext as RunContext
 from ._figure import UnknownFigureError as UnknownFigureError
 from ._report import write_report as write_report
-from ._results import FigureStatus as FigureStatus
-from ._results import destination as destination
-from ._results import record as record
-from ._results import save as save
-from ._results import status as status
+from ._results import FigureState as FigureState
+from ._results import figure_record as figure_record
+from ._results import figure_states as figure_states
+from ._results import save_record as save_record
 from ._runner import CellReport as CellReport
 from ._runner import FigureProgress as FigureProgress
 from ._runner import RunOptions as RunOptions

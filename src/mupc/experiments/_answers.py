@@ -11,7 +11,7 @@ from ._claims import FAILS, NOT_RUN
 from ._figure import Row, Table
 from ._methods import METHODS
 from ._page import ReportSection
-from ._training import merit
+from ._training import tuning_rank
 from .protocol_choices import CHOICES, STUDY, ChoiceConfig, Variant, outcomes
 
 _DAYS = 'several days on an NVIDIA RTX A6000 ("Compute resources", of 128-layer networks trained for multiple epochs)'
@@ -148,7 +148,7 @@ def _tuned(paper: list[Row]) -> Iterator[tuple[str, ...]]:
     for (data, method, activation, width, depth), grid in _grouped(
         list(runs.values()), "data", "method", "activation", "width", "depth"
     ):
-        best = max(grid, key=merit)
+        best = max(grid, key=tuning_rank)
 
         def near(name: str, other: str, grid: Table = grid, best: Row = best) -> str:
             line = sorted((row for row in grid if row[other] == best[other]), key=lambda row: float(row[name]))

@@ -17,7 +17,7 @@ Table = list[Row]
 
 
 class UnknownFigureError(ValueError):
-    """A figure that is not in the paper, or that cannot be regenerated yet; the message is one line with the cure."""
+    """A name that is not that of a figure; the message is one line with the cure."""
 
 
 @dataclasses.dataclass(frozen=True)

@@ -11,7 +11,7 @@ from ._catalogue import BEYOND, CATALOGUE
 from ._claims import FAILS, HOLDS, NOT_RUN, REPORTED, VERDICTS
 from ._figure import Row
 from ._page import ReportSection, as_html, as_markdown
-from ._results import read_all
+from ._results import read_records
 from ._store import write_text
 
 TITLE = "Reproduction of the paper's figures"
@@ -33,7 +33,7 @@ QUICK = ReportSection(
 def write_report(results: Path, markdown: Path, page: Path) -> tuple[dict[str, int], str]:
     """Write the Markdown page and the self-contained HTML page. Return how many claims have each verdict, and a
     sentence about that."""
-    found = read_all(results)
+    found = read_records(results)
     paper = [result for result in found if result["preset"] == "paper" and result["slug"] not in BEYOND]
     further = [result for result in found if result["preset"] == "paper" and result["slug"] in BEYOND]
     quick = [result for result in found if result["preset"] != "paper"]

@@ -17,7 +17,7 @@ _LIMIT = 1_000_000
 _PROVENANCE = ("device", "versions")  # the same for most rows, so written once
 
 
-def record(figure: Figure, preset: str, config: FigureConfig, progress: FigureProgress) -> Row:
+def figure_record(figure: Figure, preset: str, config: FigureConfig, progress: FigureProgress) -> Row:
     """Return what `results/SLUG.json` holds, from the finished cells. `seconds` is computing time over all of them."""
     table = [strict(row) for row in figure.table(config, progress.finished)]
     versions = [row["versions"] for row in table if row.get("versions")]
@@ -45,18 +45,18 @@ def _judged(figure: Figure, preset: str, config: FigureConfig, table: Table, cla
     return dataclasses.asdict(claim) | ({} if checked is None else {"checked": checked})
 
 
-def destination(out: Path, result: Row) -> Path:
+def _destination(out: Path, result: Row) -> Path:
     """Return where to save a result, without ending: not over a better one (paper over quick, whole over partial)."""
     path = out / result["slug"]
-    existing = read(path.with_suffix(".json"))
+    existing = read_record(path.with_suffix(".json"))
     if existing is None or _rank(result) >= _rank(existing):
         return path
     return out / f"{result['slug']}-{'quick' if result['preset'] == 'quick' else 'partial'}"
 
 
-def save(figure: Figure, result: Row, out: Path) -> Path:
+def save_record(figure: Figure, result: Row, out: Path) -> Path:
     """Write the JSON and draw the figure next to it; return the path of the JSON."""
-    stem = destination(out, result)
+    stem = _destination(out, result)
     text = dumps(result)
     if len(text.encode()) > _LIMIT:
         raise ValueError(f"the table of {figure.slug} is over {_LIMIT} bytes: evaluate less often.")
@@ -66,7 +66,7 @@ def save(figure: Figure, result: Row, out: Path) -> Path:
     return path
 
 
-def read(path: Path) -> Row | None:
+def read_record(path: Path) -> Row | None:
     """Return a saved result, or None if it cannot be read."""
     try:
         result = json.loads(path.read_text(encoding="utf-8"))
@@ -79,7 +79,7 @@ _CLAIM = ("claim", "expected", "measured", "verdict")
 
 
 def _readable(result: Row) -> bool:
-    """Return whether everything that a report reads has the type that `record` writes."""
+    """Return whether everything that a report reads has the type that `figure_record` writes."""
     counts, config, versions = (result.get(name, {}) for name in ("cells", "config", "versions"))
     claims: Any = result.get("claims")
     seconds, data = result.get("seconds", 0.0), result.get("data", [])
@@ -96,33 +96,33 @@ def _readable(result: Row) -> bool:
     )
 
 
-def read_all(out: Path) -> list[Row]:
+def read_records(out: Path) -> list[Row]:
     """Return every saved result in a folder, in the order of the catalogue; `file` is its name without ending."""
-    found = [(path, read(path)) for path in sorted(out.glob("*.json"))]
+    found = [(path, read_record(path)) for path in sorted(out.glob("*.json"))]
     order = {slug: place for place, slug in enumerate(CATALOGUE | BEYOND)}
     results = [{**result, "file": path.stem} for path, result in found if result is not None]
     return sorted(results, key=lambda result: order.get(result["slug"], len(order)))
 
 
 @dataclasses.dataclass(frozen=True)
-class FigureStatus:
+class FigureState:
     """A line of `mupc reproduce --list`."""
 
     entry: CatalogueEntry
     state: str
 
 
-def status(out: Path) -> list[FigureStatus]:
+def figure_states(out: Path) -> list[FigureState]:
     """Return how far each figure of the paper is, then the studies beyond it."""
     results: dict[str, list[Row]] = {}
-    for result in read_all(out):
+    for result in read_records(out):
         results.setdefault(result["slug"], []).append(result)
-    return [FigureStatus(entry, _state(entry, results.get(entry.slug, []))) for entry in (CATALOGUE | BEYOND).values()]
+    return [FigureState(entry, _state(results.get(entry.slug, []))) for entry in (CATALOGUE | BEYOND).values()]
 
 
-def _state(entry: CatalogueEntry, results: list[Row]) -> str:
+def _state(results: list[Row]) -> str:
     if not results:
-        return "ready" if entry.module else "not built yet"
+        return "ready"
     best = max(results, key=_rank)
     counts = best.get("cells") or {}
     part = "" if best.get("complete") else f", {counts.get('finished')} of at least {counts.get('known')} cells"

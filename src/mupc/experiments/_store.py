@@ -10,34 +10,27 @@ import contextlib
 import dataclasses
 import hashlib
 import json
-import math
 import os
 import shutil
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from ..io import only_writer, write_whole
+from ..io import json_ready, json_text, only_writer, write_whole
 from ._figure import FigureCell, Row
 
 _DIGITS = 7
 UNFINISHED, _RESULTS = "unfinished", "results.json"
 
 
-def strict(value: Any) -> Any:
-    """Return the value as strict JSON: numbers that are not finite become null, floats keep seven digits."""
-    if isinstance(value, dict):
-        return {str(key): strict(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [strict(item) for item in value]
-    if isinstance(value, float):
-        return float(f"{value:.{_DIGITS}g}") if math.isfinite(value) else None
-    return value
+def strict(value: object) -> Any:
+    """Return the value as strict JSON with floats of seven digits."""
+    return json_ready(value, _DIGITS)
 
 
-def dumps(value: Any, indent: int | None = None) -> str:
-    """Return strict JSON text."""
-    return json.dumps(strict(value), indent=indent, allow_nan=False, ensure_ascii=False)
+def dumps(value: object) -> str:
+    """Return the strict JSON text of a value, with floats of seven digits."""
+    return json_text(value, digits=_DIGITS)
 
 
 def write_text(path: Path, text: str) -> None:

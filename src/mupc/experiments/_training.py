@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import itertools
 import math
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from ._building import build, load
@@ -18,7 +17,7 @@ from ._store import key
 if TYPE_CHECKING:
     from ..data import Dataset
     from ..network import Network
-    from ..training import FitResult, Run
+    from ..training import FitResult
 
 GROUPED = 128
 """The greatest width at which tuning runs are worth training side by side."""
@@ -158,11 +157,11 @@ def choose(tuning: list[TrainingCell], finished: Finished) -> tuple[float, float
     did. Return None while runs are missing, so that the choice does not depend on the order in which they finish."""
     if not all(cell in finished for cell in tuning):
         return None
-    best = max(tuning, key=lambda cell: merit(finished[cell]))
+    best = max(tuning, key=lambda cell: tuning_rank(finished[cell]))
     return best.eta, best.beta
 
 
-def merit(found: Row) -> tuple[bool, float, float]:
+def tuning_rank(found: Row) -> tuple[bool, float, float]:
     """Return what tuning runs are ranked by, the best highest."""
     loss = found["validation_loss"]
     return not found["diverged"], found["validation_accuracy"] or 0.0, -math.inf if loss is None else -loss
@@ -190,54 +189,24 @@ def train(
     cells: Sequence[TrainingCell], context: RunContext, metrics: Metrics | None = None
 ) -> tuple[Dataset, list[FitResult]]:
     """Train networks that differ in rates and seeds only, and return the data set as well. Several are one program."""
-    from ..training import fit, fit_many
-
-    with _prepared(cells, context) as (dataset, runs, options):
-        options["metrics"] = metrics
-        if len(runs) > 1:
-            results = fit_many(runs, dataset, **options, **keeping(context, "group"))
-        else:
-            run = runs[0]
-            own: dict[str, Any] = {"weight_lr": run.weight_lr, "seed": run.seed, "energy": run.energy}
-            results = [fit(run.network, dataset, run.solver, **own, **options, **keeping(context, key(cells[0])))]
-    whole(results)
-    return dataset, results
-
-
-def keeping(context: RunContext, name: str) -> dict[str, Any]:
-    """Return the settings of `fit` and `fit_many` with which they can be interrupted; `name` is the run's folder."""
-    from ..training import Scratch
-
-    checkpoints = None if context.scratch is None else Scratch(context.scratch / name)
-    return {"checkpoints": checkpoints, "stop": context.stop}
-
-
-def whole(results: Sequence[FitResult]) -> None:
-    """Raise `KeyboardInterrupt` if training was stopped before its end."""
-    if any(result.stopped for result in results):
-        raise KeyboardInterrupt
-
-
-@contextlib.contextmanager
-def _prepared(
-    cells: Sequence[TrainingCell], context: RunContext
-) -> Iterator[tuple[Dataset, list[Run], dict[str, Any]]]:
-    """Yield the data set, the runs, and the settings they share, in the precision they ask for."""
     import jax
 
     from ..inference import Energy
-    from ..training import Run
+    from ..training import Run, Scratch, fit, fit_many
 
-    first = cells[0]
-    method = METHODS[first.method]
+    first, method = cells[0], METHODS[cells[0].method]
     dataset = load(first.data, context.data_dir, first.verify, first.validation)
     energy = Energy(output_precision=method.output_precision, activity_decay=method.activity_decay)
-    options = {
+    folder = key(first) if len(cells) == 1 else "group"
+    settings: dict[str, Any] = {
         "epochs": first.epochs,
         "batch_size": PAPER_BATCH,
         "evaluate_every": first.evaluate_every,
         "augment": first.augment,
         "precision": first.precision,
+        "metrics": metrics,
+        "checkpoints": None if context.scratch is None else Scratch(context.scratch / folder),
+        "stop": context.stop,
     }
     with jax.enable_x64(first.precision == "float64"), warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)  # of divergence, which the result records
@@ -246,9 +215,16 @@ def _prepared(
             for seed in {cell.seed for cell in cells}
         }
         solvers = {cell.beta: method.inference(cell.beta, cell.depth) for cell in cells}
-        options["method"] = "bp" if None in solvers.values() else "pc"
+        settings["method"] = "bp" if None in solvers.values() else "pc"
         runs = [Run(networks[cell.seed], solvers[cell.beta], cell.eta, cell.seed, energy) for cell in cells]
-        yield dataset, runs, options
+        if len(runs) > 1:
+            results = fit_many(runs, dataset, **settings)
+        else:
+            settings |= {"weight_lr": first.eta, "seed": first.seed, "energy": energy}
+            results = [fit(runs[0].network, dataset, runs[0].solver, **settings)]
+    if any(result.stopped for result in results):
+        raise KeyboardInterrupt
+    return dataset, results
 
 
 def _found(cell: TrainingCell, dataset: Dataset, result: FitResult, metrics: tuple[str, ...] = ()) -> Row:
