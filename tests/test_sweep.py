@@ -10,7 +10,7 @@ import threading
 import pytest
 import sqlalchemy
 
-from mupc.sweep import Sweep, SweepAxis, SweepPlan, _sweep, parse_axes, work
+from mupc.sweep import Sweep, SweepAxis, SweepPlan, _sweep, parse_axes, work_on
 from mupc.sweep._unfinished import UnfinishedGroups
 
 AXES = (SweepAxis("rate", (0.5, 0.1)), SweepAxis("kind", ("a", "b")), SweepAxis("seed", (0, 1, 2)))
@@ -26,12 +26,12 @@ def by_kind(settings):
 
 
 def score(settings):
-    """A function of the settings that no two cells share."""
+    """Return a number that no two cells share."""
     return settings["rate"] + 10.0 * settings["seed"] + 100.0 * (settings["kind"] == "b")
 
 
 class Executor:
-    """Computes cells and remembers which, in which groups."""
+    """Computes cells, and remembers the groups it was given."""
 
     def __init__(self, trouble=lambda settings: None):
         self.groups, self.trouble = [], trouble
@@ -45,7 +45,7 @@ class Executor:
 
 @pytest.fixture
 def opened(tmp_path):
-    """Opens a sweep in a file of its own, as often as asked for; all are closed at the end."""
+    """Return a function that opens a sweep in one file, any number of times. All are closed at the end."""
     sweeps = []
 
     def open(plan=PLAN, name="sweep", heartbeat=20):
@@ -58,7 +58,7 @@ def opened(tmp_path):
 
 
 def typed(name, value):
-    """Types as `mupc train` has them, for two settings."""
+    """Convert values to the types of some settings, as `mupc train` does."""
     kind = {"rate": float, "width": int, "flag": bool, "name": str}[name]
     if kind is float and isinstance(value, int):
         value = float(value)
@@ -130,7 +130,7 @@ def test_a_plan_survives_json():
 def test_every_cell_once_in_its_groups_and_again_nothing(opened):
     execute, sweep = Executor(), opened()
     reports = []
-    work(sweep, execute, group_of=by_kind, limit=4, report=lambda: reports.append(1))
+    work_on(sweep, execute, group_of=by_kind, limit=4, report=lambda: reports.append(1))
     assert [len(group) for group in execute.groups] == [4, 4, 2, 2]
     assert all(len({cell["kind"] for cell in group}) == 1 for group in execute.groups)
     records = sweep.records()
@@ -145,7 +145,7 @@ def test_every_cell_once_in_its_groups_and_again_nothing(opened):
 
     again = opened()
     assert not again.new
-    work(again, execute, group_of=by_kind, limit=4)
+    work_on(again, execute, group_of=by_kind, limit=4)
     assert len(execute.groups) == 4
 
     other = SweepPlan({"shared": 2}, AXES, "loss")
@@ -169,7 +169,7 @@ def test_the_cell_at_fault_fails_alone(opened):
             raise MemoryError("too large")
 
     sweep = opened()
-    work(sweep, Executor(trouble), group_of=same, limit=12, explain=lambda error: f"explained: {error}")
+    work_on(sweep, Executor(trouble), group_of=same, limit=12, explain=lambda error: f"explained: {error}")
     failed = [record for record in sweep.records() if record["state"] == "failed"]
     assert [record["settings"] for record in failed] == [{"rate": 0.1, "kind": "b", "seed": 1}]
     assert failed[0]["error"] == "explained: too large" and failed[0]["value"] is None
@@ -184,24 +184,24 @@ def test_an_interruption_keeps_what_is_finished(opened):
 
     sweep = opened()
     with pytest.raises(KeyboardInterrupt):
-        work(sweep, Executor(trouble), group_of=by_kind, limit=6)
+        work_on(sweep, Executor(trouble), group_of=by_kind, limit=6)
     states = [record["state"] for record in sweep.records()]
     assert states.count("complete") == 6 and states.count("waiting") == 6
     execute = Executor()
-    work(opened(), execute, group_of=by_kind, limit=6)
+    work_on(opened(), execute, group_of=by_kind, limit=6)
     assert [cell["kind"] for group in execute.groups for cell in group] == ["b"] * 6
     assert all(record["completed"] == 1 for record in sweep.records())
 
 
 def test_failed_cells_are_tried_again_when_asked(opened):
-    """Also if the second attempt is given up, or fails once more; finished cells are left alone."""
+    """The second attempt may be given up, or fail again. Finished cells are not touched."""
 
     def trouble(settings):
         if settings["kind"] == "b":
             raise RuntimeError("no memory")
 
     sweep = opened()
-    work(sweep, Executor(trouble), group_of=by_kind, limit=6)
+    work_on(sweep, Executor(trouble), group_of=by_kind, limit=6)
     assert sweep.take(by_kind, 6) == []  # failures are final unless asked for
     sweep.retry_failed()
     sweep.retry_failed()  # those that wait already are not doubled
@@ -212,19 +212,19 @@ def test_failed_cells_are_tried_again_when_asked(opened):
     (again,) = sweep.take(by_kind, 1)
     assert again.index == cell.index and sweep.fail(again, "still no memory")
     execute = Executor()
-    work(sweep, execute, group_of=by_kind, limit=6)
+    work_on(sweep, execute, group_of=by_kind, limit=6)
     assert [len(group) for group in execute.groups] == [5]
     (failed,) = (record for record in sweep.records() if record["state"] == "failed")
     assert failed["cell"] == cell.index and failed["error"] == "still no memory" and failed["attempts"] == 3
     sweep.retry_failed()
-    work(sweep, execute, group_of=by_kind, limit=6)
+    work_on(sweep, execute, group_of=by_kind, limit=6)
     records = sweep.records()
     assert all(record["state"] == "complete" and record["completed"] == 1 for record in records)
     assert all(record["attempts"] == 1 for record in records if record["settings"]["kind"] == "a")
 
 
 def heartbeats(sweep):
-    """The time of the latest heartbeat of every trial."""
+    """Return the time of the latest heartbeat of every trial."""
     with sweep._storage.engine.begin() as database:
         return dict(
             tuple(row) for row in database.execute(sqlalchemy.text("SELECT trial_id, heartbeat FROM trial_heartbeats"))
@@ -232,7 +232,7 @@ def heartbeats(sweep):
 
 
 def silence(sweep, *trial_ids):
-    """Makes the latest heartbeats of trials a year old."""
+    """Make the latest heartbeats of trials a year old."""
     for trial_id in trial_ids:
         with sweep._storage.engine.begin() as database:
             text = "UPDATE trial_heartbeats SET heartbeat = datetime(heartbeat, '-1 year') WHERE trial_id = :trial"
@@ -269,7 +269,7 @@ def test_hearts_beat_while_cells_are_computed(opened):
 
 
 def drawn(sweep, value=lambda settings: 0.0):
-    work(
+    work_on(
         sweep,
         lambda cells, folder: [{"loss": value(settings), "diverged": False} for settings in cells],
         group_of=same,
@@ -340,7 +340,7 @@ def test_databases_that_cannot_be_used(url, error, help):
 
 WORKER = """
 import sys, time
-from mupc.sweep import Sweep, work
+from mupc.sweep import Sweep, work_on
 assert "jax" not in sys.modules
 
 def execute(cells, folder):
@@ -349,7 +349,7 @@ def execute(cells, folder):
         time.sleep(0.3 if sys.argv[2] == "quick" else 600)
     return [{"loss": float(settings["seed"]), "diverged": False} for settings in cells]
 
-work(Sweep(sys.argv[1], None, None), execute, group_of=lambda settings: None, limit=2)
+work_on(Sweep(sys.argv[1], None, None), execute, group_of=lambda settings: None, limit=2)
 """
 
 
@@ -383,13 +383,13 @@ def test_processes_of_which_one_is_killed(opened, tmp_path):
 
 
 def taken_by(sweep, process):
-    """The trials that a worker has taken."""
+    """Return the trials that a worker has taken."""
     trials = sweep._study.get_trials(deepcopy=False)
     return [trial._trial_id for trial in trials if trial.user_attrs.get("worker", "").endswith(f":{process}")]
 
 
 def test_a_group_that_was_left_goes_on_at_once_and_as_it_was(opened, tmp_path, monkeypatch):
-    """Its worker died: nobody waits for heartbeats, and the same cells come first, in the same order."""
+    """After its worker has died, the same cells come first, in the same order, without waiting for heartbeats."""
     dead, unfinished = opened(), UnfinishedGroups(tmp_path / "unfinished")
     cells = dead.take(by_kind, 2)
     with unfinished.begin(cells) as group, unfinished.left() as other:
@@ -428,12 +428,12 @@ def test_work_takes_up_what_was_left(opened, tmp_path):
         return [{"loss": score(settings), "diverged": False} for settings in cells]
 
     with pytest.raises(KeyboardInterrupt):
-        work(opened(), stopped, group_of=by_kind, limit=4, unfinished=unfinished)
-    work(opened(), execute, group_of=by_kind, limit=4, unfinished=unfinished)
+        work_on(opened(), stopped, group_of=by_kind, limit=4, unfinished=unfinished)
+    work_on(opened(), execute, group_of=by_kind, limit=4, unfinished=unfinished)
     assert folders[0] == folders[1]
     assert not (tmp_path / "unfinished").exists()
     with pytest.raises(KeyboardInterrupt):
-        work(opened(), execute, group_of=by_kind, limit=4, stop=lambda: True)
+        work_on(opened(), execute, group_of=by_kind, limit=4, stop=lambda: True)
 
 
 def test_what_was_left_of_cells_that_others_ended_is_taken_away(opened, tmp_path):
@@ -448,6 +448,6 @@ def test_what_was_left_of_cells_that_others_ended_is_taken_away(opened, tmp_path
         raise OSError("the disk is full")
 
     with pytest.raises(OSError, match="the disk is full"):  # and no cell is to blame
-        work(opened(), execute, group_of=by_kind, limit=6, unfinished=unfinished.root)
+        work_on(opened(), execute, group_of=by_kind, limit=6, unfinished=unfinished.root)
     assert seen == [False]
     assert all(record["error"] is None for record in opened().records())

@@ -1,4 +1,4 @@
-"""`transfer` against runs of `fit`, what μPC promises of it, and mistakes."""
+"""`transfer` compared with `fit`, what it chooses and verifies, and mistakes."""
 
 import itertools
 import math
@@ -18,7 +18,7 @@ SIZES = {"small": (8, 2), "large": (12, 3)}
 
 @pytest.fixture(scope="module")
 def found():
-    """A small study, and the stages that it went through."""
+    """Return a small transfer, and the stages that it went through."""
     stages = {}
     result = mupc.transfer(
         DIGITS, **SIZES, **GRID, epochs=0.5, seeds=2, seed=3, verify=True, activation="tanh", inference_steps=1,
@@ -66,7 +66,7 @@ def cell(rates, loss):
 
 
 def study(monkeypatch, loss):
-    """In place of training, a loss that is a function of the size and the rates. Returns what was asked for."""
+    """Replace training by a function of the size and the rates. Return what was asked for."""
     asked = []
 
     def train(self, size, rates, report):

@@ -1,4 +1,4 @@
-"""`mupc sweep` and `mupc sweep work`: cells against runs of `fit`, the folder, going on, mistakes in one line."""
+"""`mupc sweep` and `mupc sweep work`: cells compared with `fit`, the folder, interruptions, mistakes in one line."""
 
 import dataclasses
 import json
@@ -23,7 +23,7 @@ HUGE = 1e30
 
 @pytest.fixture
 def sweep(mupc, tmp_path):
-    """Runs `mupc sweep` with a tiny network into a folder of its own."""
+    """Return a function that runs `mupc sweep` with a tiny network in its own folder."""
 
     def run(*argv, name="sweep"):
         return mupc("sweep", *TINY, "--out", tmp_path / name, *argv, folder=tmp_path / name)
@@ -33,7 +33,7 @@ def sweep(mupc, tmp_path):
 
 @pytest.fixture
 def untrained(monkeypatch):
-    """Sweeps that only pretend to train, to any loss asked for; records the cells of every call."""
+    """Replace training by made-up losses, and return the cells of every call."""
     calls = []
 
     def execute(self, cells, folder):
@@ -48,7 +48,7 @@ def untrained(monkeypatch):
 
 
 def alone(config):
-    """What `mupc.fit` says of a cell by itself."""
+    """Train a cell on its own with `mupc.fit`."""
     dataset = load_data(config)
     with number_format(config.precision):
         network, solver = build(config, dataset)
@@ -136,7 +136,7 @@ def test_a_sampler(untrained, sweep):
 
 @pytest.mark.slow
 def test_the_edge_of_the_grid_is_told(untrained, sweep, monkeypatch):
-    """Of rates alone; with three of them, the middle one is not at the edge."""
+    """Only rates have an edge, and the middle one of three is not at it."""
     pretend = sweep_cells.CellTrainer.__call__
 
     def execute(self, cells, folder):

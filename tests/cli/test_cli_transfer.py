@@ -1,4 +1,4 @@
-"""`mupc transfer`: its run folder against `mupc.transfer`, what it prints, and mistakes."""
+"""`mupc transfer`: its run folder compared with `mupc.fit`, what it prints, interruptions and mistakes."""
 
 import dataclasses
 import json
@@ -25,7 +25,7 @@ TINY = [
 
 @pytest.fixture
 def transfer(mupc, tmp_path):
-    """Runs `mupc transfer` with tiny networks into a folder of its own."""
+    """Return a function that runs `mupc transfer` with tiny networks in its own folder."""
 
     def run(*argv, name="transfer"):
         return mupc("transfer", *TINY, "--out", tmp_path / name, *argv, folder=tmp_path / name)
@@ -34,7 +34,7 @@ def transfer(mupc, tmp_path):
 
 
 def test_run_folder_and_screen(transfer):
-    """With a large network that is no larger than the small one, transfer is exact."""
+    """If both networks have the same size, transfer is exact."""
     run = transfer("--verify", "--large-width", "8", "--large-hidden-layers", "2")
     assert run.code == 0, run.err
     assert {path.name for path in run.folder.iterdir()} == {"config.json", "metrics.jsonl", "summary.json", "figures"}
@@ -62,8 +62,8 @@ def test_run_folder_and_screen(transfer):
 
 
 def stand_in(monkeypatch, large, interrupted=()):
-    """In place of training, the loss 0.5 of the small network and the one given of the large one; or an interruption
-    where a width says so. Returns the widths and pairs of rates that were asked for."""
+    """Replace training by the loss 0.5 for the small network and the given one for the large one, or by an interruption
+    at some widths. Return the widths and numbers of pairs that were asked for."""
     asked = []
 
     def train(self, size, rates, report):
@@ -87,7 +87,7 @@ def test_json_alone(transfer, monkeypatch):
 
 
 def test_times_are_measured_ones(transfer, monkeypatch):
-    """The large network's time is that of the pairs that ran: times a whole grid it would count compiling too often."""
+    """They count the pairs that ran. Scaled up to a whole grid, compiling would count once for every pair."""
     stand_in(monkeypatch, 0.25)
     clocks = r"\(\d+:\d\d for 2 pairs of rates here, \d+:\d\d for {} there, compiling included\)"
     assert re.search(clocks.format("1 pair of rates"), transfer().out)

@@ -1,6 +1,6 @@
-"""Three workers share a sweep, one is killed in mid-trial: on a real PostgreSQL server, and on SQLite.
+"""Three workers share a sweep and one is killed during a trial, on a real PostgreSQL server and on SQLite.
 
-It takes a minute and needs the server's programs (Debian: postgresql), so it runs with `make test-postgres` alone.
+This takes a minute and needs the server's programs (Debian: postgresql), so only `make test-postgres` runs it.
 """
 
 import collections
@@ -30,10 +30,10 @@ SWEEP = [
 
 @pytest.fixture(scope="module")
 def server():
-    """The URL of a PostgreSQL server on loopback with a data directory of its own."""
+    """Start a PostgreSQL server on loopback with its own data directory, and return its URL."""
     programs = sorted(glob.glob("/usr/lib/postgresql/*/bin"))
     if not programs:
-        pytest.fail("there is no PostgreSQL server here: apt-get install postgresql.")
+        pytest.fail("PostgreSQL is not installed: apt-get install postgresql.")
     root = os.geteuid() == 0  # initdb refuses to run as root
     who = {"user": "postgres", "group": "postgres", "extra_groups": []} if root else {}
     folder = tempfile.mkdtemp(prefix="mupc-postgres-")
@@ -74,7 +74,7 @@ def trials(storage):
 
 
 def running_at(storage, process):
-    """The cells that a worker holds."""
+    """Return the cells that a worker holds."""
     return {
         trial.user_attrs["cell"]
         for trial in trials(storage)
@@ -85,7 +85,7 @@ def running_at(storage, process):
 def wait_for(condition, seconds=120):
     end = time.monotonic() + seconds
     while not (found := condition()):
-        assert time.monotonic() < end, "waited in vain"
+        assert time.monotonic() < end, "it did not happen in time"
         time.sleep(0.2)
     return found
 

@@ -5,14 +5,14 @@ import time
 from pathlib import Path
 
 from ..io import checks, counted, device, versions
-from ..sweep import Sweep, SweepPlan, parse_axes, work
+from ..sweep import Sweep, SweepPlan, parse_axes, work_on
 from .config import TrainFlags, as_dict, from_dict
 from .parsing import flag
 from .run_folder import RunFolder
 from .runner import Session, explain
 from .sweep import SearchFlags, SharingFlags, SweepFlags, WorkFlags
 from .sweep_cells import CellTrainer
-from .sweep_report import Summary, SweepProgress, draw, show, summarise
+from .sweep_report import Summary, SweepProgress, draw_sweep, show_sweep, summarise_sweep
 
 DATABASE, RESULTS, BEST, UNFINISHED = "sweep.db", "sweep.json", "best.json", "unfinished"
 GROUP_SIZES = {None: 32, "random": 32, "tpe": 8}
@@ -106,11 +106,11 @@ def _work(
             sweep.retry_failed()
         begin, interrupted = time.perf_counter(), False
         about = {"versions": versions(), "device": device(), "out": None if folder is None else str(folder.path)}
-        _save(sweep, folder, summarise(sweep) | about)  # with this file it is the folder of a sweep
+        _save(sweep, folder, summarise_sweep(sweep) | about)  # with this file it is the folder of a sweep
         progress = SweepProgress(session, sweep)
         try:
             with progress.display:
-                work(
+                work_on(
                     sweep,
                     trainer,
                     group_of=trainer.group_of,
@@ -122,13 +122,13 @@ def _work(
                 )
         except KeyboardInterrupt:
             interrupted = True
-        summary = summarise(sweep) | about
+        summary = summarise_sweep(sweep) | about
         summary |= {"seconds": time.perf_counter() - begin, "interrupted": interrupted}
         own = folder is not None and sharing.storage is None
         where = summary["out"] if own else f"--storage {sweep.address} --name {sweep.name}"
         summary["message"] = _message(summary, f"mupc sweep work {where}")
         _save(sweep, folder, summary)
-        show(sweep.plan, summary, session)
+        show_sweep(sweep.plan, summary, session)
         return summary
 
 
@@ -139,7 +139,7 @@ def _save(sweep: Sweep, folder: RunFolder | None, summary: Summary) -> None:
         folder.write(RESULTS, summary)
         if summary["best"] is not None:
             folder.write(BEST, {"config": summary["best"]["config"], "best": summary["best"]})
-            draw(sweep.plan, summary, folder.path / "figures")
+            draw_sweep(sweep.plan, summary, folder.path / "figures")
 
 
 def _message(summary: Summary, again: str) -> str:

@@ -20,7 +20,7 @@ ROWS = 20
 RATES = ("weight_lr", "activity_lr")
 
 
-def summarise(sweep: Sweep) -> Summary:
+def summarise_sweep(sweep: Sweep) -> Summary:
     """Return the content of sweep.json: settings, counts, the rows of the table (means over seeds, best first), the
     best row and every cell."""
     plan, cells = sweep.plan, sweep.records()
@@ -75,7 +75,7 @@ def _note(family: Sequence[CellRecord]) -> str:
     return ", ".join(name + of.format(count) for name, count in counts.items() if count)
 
 
-def show(plan: SweepPlan, summary: Summary, session: Session) -> None:
+def show_sweep(plan: SweepPlan, summary: Summary, session: Session) -> None:
     """Show the table, best first, and where everything is."""
     names = [axis.name for axis in plan.axes if axis.name != "seed"] or ["seed"]
     accuracies = ["validation_accuracy"] * (plan.objective == "validation_loss") + ["test_accuracy"]
@@ -111,7 +111,7 @@ def _conclusions(plan: SweepPlan, summary: Summary) -> list[str]:
     return lines
 
 
-def draw(plan: SweepPlan, summary: Summary, folder: Path) -> None:
+def draw_sweep(plan: SweepPlan, summary: Summary, folder: Path) -> None:
     """Draw contours over both learning rates (for a sampler: over its first two numbers) at the best of all other
     settings. Otherwise draw lines over one number, and nothing if no number varies."""
     names = [axis.name for axis in plan.axes if axis.name != "seed" and len(set(axis.numbers)) > 1]
@@ -151,7 +151,7 @@ class SweepProgress:
 
     def update(self) -> None:
         """Show the cells done and the best so far, if there are more than before."""
-        summary = summarise(self._sweep)
+        summary = summarise_sweep(self._sweep)
         counts, best = summary["counts"], summary["best"]
         done = counts["complete"] + counts["failed"]
         if done != self._done:

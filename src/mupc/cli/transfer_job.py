@@ -18,7 +18,7 @@ from .run_folder import RunFolder
 from .runner import Session
 from .transfer import TransferFlags
 from .transfer_cells import METRICS, RecordedCells
-from .transfer_report import Summary, draw, show, summarise
+from .transfer_report import Summary, draw_losses, show_transfer, summarise_transfer
 
 
 def transfer(flags: TransferFlags, session: Session) -> Summary:
@@ -38,7 +38,7 @@ def transfer(flags: TransferFlags, session: Session) -> Summary:
         with _stages(session) as show_stage:
             found = _run(flags, dataset, show_stage, done)
     summary = {
-        **({} if found is None else summarise(found)),
+        **({} if found is None else summarise_transfer(found)),
         "seconds": time.perf_counter() - begin,
         "interrupted": found is None,
         "message": done.message if found is None else "",
@@ -47,8 +47,8 @@ def transfer(flags: TransferFlags, session: Session) -> Summary:
     }
     folder.write("summary.json", summary)
     if found is not None:
-        draw(found, folder.path / "figures" / "transfer.png")
-        show(found, folder.path, session)
+        draw_losses(found, folder.path / "figures" / "transfer.png")
+        show_transfer(found, folder.path, session)
     return summary
 
 

@@ -17,7 +17,7 @@ from .transfer_cells import count_pairs
 Summary = dict[str, Any]
 
 
-def summarise(found: Transfer) -> Summary:
+def summarise_transfer(found: Transfer) -> Summary:
     """Return the result as plain values."""
     return {
         "chosen": dataclasses.asdict(found.chosen),
@@ -38,7 +38,7 @@ def _as_record(tuning: Tuning) -> Summary:
     return dataclasses.asdict(tuning) | {"size": tuning.size._asdict(), "seconds": tuning.seconds}
 
 
-def draw(found: Transfer, path: Path) -> None:
+def draw_losses(found: Transfer, path: Path) -> None:
     """Draw the loss that chose the rates, at the small size, and the loss that regret compares, at the large one."""
     marks = [("used here", found.used.rates)]
     if found.own is not None and math.isfinite(found.own.train_loss):
@@ -53,7 +53,7 @@ def _panel(tuning: Tuning, loss: Literal["validation_loss", "train_loss"]) -> Su
     return {"title": f"{tuning.size}: {name}", "cells": cells}
 
 
-def show(found: Transfer, folder: Path, session: Session) -> None:
+def show_transfer(found: Transfer, folder: Path, session: Session) -> None:
     """Show a table of the rates, what transfer cost, and where everything is."""
     table = Table("", box=None, header_style="bold", pad_edge=False, padding=(0, 1))
     for name in ("η", "activity\nrate", "training\nloss", "validation\nloss", "test\naccuracy"):

@@ -23,9 +23,9 @@ if TYPE_CHECKING:
     from ._sweep import CellRecord as CellRecord
     from ._sweep import Sweep as Sweep
     from ._transfer import transfer as transfer
-    from ._work import work as work
+    from ._worker import work_on as work_on
 
-_HOME = {"CellRecord": "_sweep", "Sweep": "_sweep", "transfer": "_transfer", "work": "_work"}
+_HOME = {"CellRecord": "_sweep", "Sweep": "_sweep", "transfer": "_transfer", "work_on": "_worker"}
 
 
 def __getattr__(name: str) -> object:

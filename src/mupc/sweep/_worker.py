@@ -17,7 +17,7 @@ POLL = 1.0
 """Seconds between looks at a sweep whose other cells all run elsewhere."""
 
 
-def work(
+def work_on(
     sweep: Sweep,
     execute: Execute,
     *,
