@@ -1,4 +1,4 @@
-"""The predicates on condition numbers, on tables made by hand; and cells against dense eigenvalues of autodiff."""
+"""Claims about condition numbers, on tables made by hand; and cells against dense eigenvalues of autodiff."""
 
 import itertools
 

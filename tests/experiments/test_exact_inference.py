@@ -1,4 +1,4 @@
-"""Training at the exact equilibrium against a dense solve, and the predicates on made-up numbers."""
+"""Training at the exact equilibrium against a dense solve, and claims judged on made-up numbers."""
 
 import jax
 import jax.random as jr

@@ -1,4 +1,4 @@
-"""The predicates on the size of the forward pass, on sizes made by hand, and one network against its own mean."""
+"""Claims about the size of the forward pass, on sizes made by hand, and one network against its own mean."""
 
 import jax.numpy as jnp
 import jax.random as jr

@@ -1,4 +1,4 @@
-"""Inference from two starts against gradient descent written out in numpy, and the predicates on made-up numbers."""
+"""Inference from two starts against gradient descent written out in numpy, and claims judged on made-up numbers."""
 
 import dataclasses
 

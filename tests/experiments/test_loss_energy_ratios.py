@@ -1,4 +1,4 @@
-"""The predicates on ratios, on tables made by hand; and cells against the closed form."""
+"""Claims about ratios, on tables made by hand; and cells against the closed form."""
 
 import jax.random as jr
 import pytest
@@ -42,7 +42,7 @@ def test_standard_networks_do_not_converge():
     assert judge("sp-loss-energy-ratios", limit) == [FAILS]
 
 
-def test_both():
+def test_mupc_must_start_nearer_than_sp():
     assert judge("example-loss-energy-ratios", lambda c: 1.2 if c.method == "mupc-exact" else 1.3) == [HOLDS]
     assert judge("example-loss-energy-ratios", lambda c: 1.2) == [FAILS]
 

@@ -1,4 +1,4 @@
-"""The predicates on spectra, on quantiles made by hand; and cells against dense eigenvalues."""
+"""Claims about spectra, on quantiles made by hand; and cells against dense eigenvalues."""
 
 import jax.random as jr
 import numpy as np

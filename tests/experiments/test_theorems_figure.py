@@ -1,4 +1,4 @@
-"""The study of the theorems and the toy landscape: predicates on numbers made by hand, and cells that know better."""
+"""The study of the theorems and the toy landscape: claims on numbers made by hand, and cells with known answers."""
 
 import dataclasses
 

@@ -1,4 +1,4 @@
-"""κ over training: the sizes of the paper's runs, predicates on tables made by hand, and one small run."""
+"""κ over training: the sizes of the paper's runs, claims judged on tables made by hand, and one small run."""
 
 import dataclasses
 

@@ -1,4 +1,4 @@
-"""Transfer of learning rates: predicates on grids made by hand, and a group of cells against runs one by one."""
+"""Transfer of learning rates: claims judged on grids made by hand, and a group of cells against runs one by one."""
 
 import dataclasses
 import math
@@ -37,7 +37,7 @@ def test_rates_that_transfer():
     assert verdicts(lambda c: bowl(c, eta=0.1 if c.depth < 128 else 0.01)) == [HOLDS] * 7 + [FAILS]
 
 
-def test_a_small_regret_is_no_failure():
+def test_a_small_regret_does_not_fail():
     shallow = lambda c: 0.1 + 0.001 * abs(math.log(c.beta / (0.5 if c.depth == 8 else 10.0)))  # noqa: E731
     assert verdicts(shallow) == [HOLDS] * 8
 

@@ -95,7 +95,7 @@ class SliceCell(FigureCell):
 
 
 def cells(config: ConditionConfig, finished: Finished) -> list[FigureCell]:
-    """Return slices first, then small networks before large ones."""
+    """Return the cells: slices first, then networks, small ones before large ones."""
     forms = {"kind": config.kinds, "activation": config.activations}
     slices = cells_over(SliceCell, config, **forms, width=config.slice_width, depth=config.slices)
     sizes = sorted(itertools.product(config.depths, config.widths), key=math.prod)

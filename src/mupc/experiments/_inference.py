@@ -93,7 +93,7 @@ def checkpoints(depth: int, beyond: int) -> list[int]:
 
 
 def chain_cells(config: ChainConfig, finished: Finished) -> list[FigureCell]:
-    """Return forward starts first: the claims are about them."""
+    """Return the cells: forward starts first, since the claims are about them."""
     return [*cells_over(ChainCell, config, start=STARTS, rate=config.rates)]
 
 
@@ -158,7 +158,7 @@ def _trajectory(
 
 
 def wide_cells(config: WideConfig, finished: Finished) -> list[FigureCell]:
-    """Return a network and a batch for each method and seed."""
+    """Return a cell for each method and seed: one network on one batch."""
     return [*cells_over(WideCell, config, seed=range(config.seeds), method=config.methods)]
 
 

@@ -1,4 +1,4 @@
-"""What the predicates of several figures need: rows that must be there, groups of rows, and straight-line fits."""
+"""What claims of several figures need: rows that must be there, groups of rows, and straight-line fits."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Training runs that record the condition number κ of the activity Hessian at every evaluation, and the predicates of
-claims.md on them."""
+"""Training runs that record the condition number κ of the activity Hessian at every evaluation, and the claims
+about them."""
 
 from __future__ import annotations
 
@@ -64,12 +64,12 @@ class ConditionedCell(TrainingCell):
 
     @property
     def group(self) -> object:
-        """All seeds."""
+        """Seeds are trained together."""
         return dataclasses.replace(self, seed=0)
 
 
 def cells(config: ConditionedConfig, finished: Finished) -> list[FigureCell]:
-    """Return the runs that are not measured first."""
+    """Return the cells: runs that are not measured first."""
     unmeasured = [cell for part in config.unmeasured for cell in _training.cells(part, finished)]
     return [*unmeasured, *map(_measured, _training.cells(config, finished))]
 

@@ -33,7 +33,7 @@ class DecayConfig(ConditionConfig):
 
 
 def cells(config: DecayConfig, finished: Finished) -> list[FigureCell]:
-    """Return condition numbers first."""
+    """Return the cells: condition numbers first, then training runs."""
     return [*_conditioning.cells(config, finished), *_training.cells(config.training, finished)]
 
 
@@ -51,7 +51,7 @@ def best(table: Table, config: DecayConfig, method: str) -> float:
 
 
 def claims(config: DecayConfig, table: Table) -> list[Claim]:
-    """Judge that decay conditions inference well, and that it is useless."""
+    """Judge that decay conditions inference well, and that it costs accuracy."""
     measured = ConditionTable(config, table)
 
     def well(activation: str) -> Finding:

@@ -55,7 +55,7 @@ class RatioCell(FigureCell):
 
 
 def cells(config: RatioConfig, finished: Finished) -> list[FigureCell]:
-    """Return initial networks first, then training runs."""
+    """Return the cells: initial networks first, then training runs."""
     axes = {"method": [rates.method for rates in config.rates], "depth": config.depths}
     sizes = {"width": config.initial_widths, "seed": range(config.seeds)}
     return [*cells_over(RatioCell, config, **axes, **sizes), *_training.cells(config, finished)]

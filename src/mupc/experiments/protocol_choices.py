@@ -1,7 +1,7 @@
 """What the paper leaves open, what was chosen here, and how much test accuracy moves with it: `protocol-choices`.
 
-At the paper preset it takes about five minutes on one H200, less where the reference runs of `fig1` are at hand; the
-quick one a quarter of a minute on two CPU cores.
+At the paper preset it takes about five minutes on one H200, less if the reference runs of `fig1` are there
+already; the quick one takes a quarter of a minute on two CPU cores.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The figures that train networks: accuracy over depth, width and epochs.
 
-The paper presets want an accelerator and the data sets; the quick presets take about a minute each on two CPU cores.
+The paper presets need an accelerator and the data sets; the quick presets take about a minute each on two CPU cores.
 """
 
 from __future__ import annotations

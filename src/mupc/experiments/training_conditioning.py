@@ -1,7 +1,7 @@
 """The conditioning of inference over training: `fig3` and its twins, μPC's, and the figures that show it together with
 accuracies, of orthogonal networks and of a single inference step.
 
-The paper presets want an accelerator and the data sets; the quick presets take about half a minute on two CPU cores.
+The paper presets need an accelerator and the data sets; the quick presets take about half a minute on two CPU cores.
 """
 
 from __future__ import annotations

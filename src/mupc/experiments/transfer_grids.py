@@ -23,10 +23,11 @@ from ._training import TrainingCell, train
 
 REGRET = 0.1
 WILD, SOON = 100.0, 94
-"""From this β on networks diverge at once if they are not shallow. Such runs go together and are evaluated this many
-steps apart: when all have diverged, they end."""
+"""With this β or a larger one, networks diverge at once unless they are shallow. Such runs are trained together and
+evaluated every `SOON` steps: when all have diverged, they end."""
 DEEP = 64
-"""From this many hidden layers on few runs fill a device: those of each β go together, all evaluated that often."""
+"""With this many hidden layers or more, a few runs fill a device: only those of the same β are trained together, and
+all are evaluated every `SOON` steps."""
 ETA = (0.5, 0.1, 0.05, 0.01)
 BETA = (1e3, 5e2, 1e2, 5e1, 1e1, 5.0, 1.0, 0.5, 0.1, 0.05, 0.01)
 Size = tuple[int, int]
@@ -96,7 +97,7 @@ class GridCell(FigureCell):
 
 
 def cells(config: GridConfig, finished: Finished) -> list[FigureCell]:
-    """Return small networks first, grid by grid."""
+    """Return the runs grid by grid, small networks first."""
     sizes = set(itertools.chain(*ladders(config.widths, config.depths, config.width).values()))
     return [
         cell
