@@ -1,5 +1,7 @@
 """Inference: the energy, the problem that solvers see, and `infer`."""
 
+from ._dense_problem import DenseProblem as DenseProblem
+from ._dense_problem import pose as pose
 from ._energy import CROSS_ENTROPY as CROSS_ENTROPY
 from ._energy import LOSSES as LOSSES
 from ._energy import Energy as Energy
@@ -10,15 +12,19 @@ from ._energy import energy as energy
 from ._energy import errors as errors
 from ._energy import half_square as half_square
 from ._energy import layer_energies as layer_energies
+from ._infer import free_start as free_start
 from ._infer import infer as infer
-from ._problem import Increments as Increments
-from ._problem import Problem as Problem
-from ._problem import problem as problem
+from ._infer import infer_batch as infer_batch
+from ._problem import AbstractLinearised as AbstractLinearised
+from ._problem import AbstractProblem as AbstractProblem
+from ._problem import Batch as Batch
 from ._solution import RESULTS as RESULTS
 from ._solution import Solution as Solution
 from ._solution import check_solution as check_solution
+from .kernels import why_plain as why_plain
 from .solvers import ODE as ODE
 from .solvers import AbstractSolver as AbstractSolver
+from .solvers import AbstractTunableSolver as AbstractTunableSolver
 from .solvers import ErrorSpace as ErrorSpace
 from .solvers import ExactLinear as ExactLinear
 from .solvers import GradientDescent as GradientDescent

@@ -1,7 +1,7 @@
-"""The energy of Eq. 1 with its options, its errors, and their values layer by layer."""
+"""The energy of Eq. 1 with its options, and its value layer by layer."""
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple, TypeVar
 
 import equinox as eqx
 import jax
@@ -11,7 +11,9 @@ from jaxtyping import Array, Float
 
 from ..io import checks
 from ..network import (
+    AbstractNetwork,
     Activities,
+    Dense,
     Inputs,
     Network,
     Outputs,
@@ -27,6 +29,7 @@ from ..network import (
 PerSample = Float[Array, " batch"]
 PerLayer = Float[Array, " all_layers"]
 Stack = Float[Array, "layers _ _"]
+SomeNetwork = TypeVar("SomeNetwork", bound=AbstractNetwork)
 
 
 def _squared_error(output: Outputs, y: Outputs) -> PerSample:
@@ -55,8 +58,8 @@ def _softmax_curvature(output: Outputs, y: Outputs, change: Outputs) -> Outputs:
 
 
 class Loss(NamedTuple):
-    """An output loss of (output, target), its negative derivative in the output, and its second derivative there
-    applied to a change of the output, (output, target, change)."""
+    """An output loss of (output, target), its negative derivative in the output, and its second derivative there times a
+    change of the output, (output, target, change)."""
 
     value: Callable[[Outputs, Outputs], Array]
     error: Callable[[Outputs, Outputs], Array]
@@ -71,7 +74,7 @@ LOSSES = {
 
 
 class Energy(eqx.Module):
-    """The options of the energy
+    """Options of the energy
 
         F = Σ_{ℓ≤H} ½‖e_ℓ‖² + λ·loss(output, y) + (α/2) Σ_{ℓ≤H} ‖z_ℓ‖²  +  Σ_ℓ (w/2 ‖W_ℓ‖² + ρ/2 ‖G_ℓ − I‖²),
 
@@ -83,8 +86,8 @@ class Energy(eqx.Module):
     - `output_precision`: λ. Weight gradients of the batch terms are divided by it, so that as λ → 0 they become
       backpropagation's instead of vanishing.
     - `activity_decay`: α; it acts on every free layer, z₀ too in the unsupervised case.
-    - `weight_decay`, `orthogonality`: w and ρ, on all weights. `mupc.fit` with the optimisers `"adamw"` and `"lion"`
-      takes w·W, times the rate, off the weights beside the update, where others have it in their gradient.
+    - `weight_decay`, `orthogonality`: w and ρ, on all weights. With the optimisers `"adamw"` and `"lion"` `mupc.fit`
+      subtracts w·W times the rate from the weights, separately from the update; others have it in their gradient.
     """
 
     loss: str = eqx.field(static=True, default="mse")
@@ -101,51 +104,52 @@ class Energy(eqx.Module):
 
     @property
     def decays_activities(self) -> bool:
-        """Whether activity decay can act. A traced value might, so it counts as if it did."""
+        """Whether activity decay acts. A plain 0 switches it off; a traced value counts as on."""
         return not (isinstance(self.activity_decay, int | float) and self.activity_decay == 0)
 
     def output_loss(self, output: Outputs, y: Outputs) -> PerSample:
-        """The loss of each sample, not yet times λ."""
+        """Return the loss of each sample, not yet times λ."""
         return LOSSES[self.loss].value(output, y)
 
     def output_error(self, output: Outputs, y: Outputs) -> Outputs:
-        """The negative gradient of the loss in the output: y − output, or y − softmax(output)."""
+        """Return the negative gradient of the loss in the output: y − output, or y − softmax(output)."""
         return LOSSES[self.loss].error(output, y)
 
     def output_curvature(self, output: Outputs, y: Outputs, change: Outputs) -> Outputs:
-        """The second derivative of the loss in the output times a change of the output."""
+        """Return the second derivative of the loss in the output times a change of the output."""
         return LOSSES[self.loss].curvature(output, y, change)
 
-    def layer_penalties(self, network: Network) -> PerLayer:
-        """The weight penalties of layers 1 … L."""
-        layers = (network.input, network.hidden, network.readout)
-        terms = [
-            (self.weight_decay * layer.squared_norm() + self.orthogonality * layer.orthogonality_defect()) / 2
-            for layer in layers
-        ]
-        return jnp.concatenate([jnp.atleast_1d(term) for term in terms])
+    def layer_penalties(self, network: AbstractNetwork) -> PerLayer:
+        """Return the weight penalties of layers 1 … L."""
 
-    def penalty_gradient(self, network: Network) -> Network:
-        """The gradient of all weight penalties in the weights."""
+        def penalty(layer: Dense) -> Array:
+            return (self.weight_decay * layer.squared_norm() + self.orthogonality * layer.orthogonality_defect()) / 2
+
+        return network.per_layer(penalty)
+
+    def penalty_gradient(self, network: SomeNetwork) -> SomeNetwork:
+        """Return the gradient of all weight penalties in the weights."""
         return eqx.filter_grad(lambda n: jnp.sum(self.layer_penalties(n)))(network)
 
     @property
     def penalises_weights(self) -> bool:
-        """Whether a weight penalty can act."""
+        """Whether a weight penalty acts."""
         return any(not isinstance(w, int | float) or w != 0 for w in (self.weight_decay, self.orthogonality))
 
 
-def as_energy(energy: Any) -> Energy:
-    """The energy that was given; none stands for the paper's."""
+def as_energy(energy: Energy | None) -> Energy:
+    """Return the energy that was given; None stands for the paper's."""
     if energy is None:
         return Energy()
     if not isinstance(energy, Energy):
-        raise TypeError(f'energy must be a mupc.Energy such as mupc.Energy(loss="mse"), got {energy!r}.')
+        raise checks.ArgumentTypeError(
+            "energy", f'must be a mupc.Energy such as mupc.Energy(loss="mse"), got {checks.literal(energy)}.'
+        )
     return energy
 
 
 def errors(network: Network, activities: Activities, x: Inputs, precision: Precision) -> tuple[Activities, Outputs]:
-    """Prediction errors (H, B, N) from full activities, and the output (B, C) that the last of them predicts."""
+    """Return prediction errors (H, B, N) from full activities, and the output (B, C) that the last of them predicts."""
     first, hidden, last = network.multipliers
     phi = network.activation(activities)
     predicted = jnp.concatenate(
@@ -159,36 +163,33 @@ def errors(network: Network, activities: Activities, x: Inputs, precision: Preci
 
 
 def skipped(values: Stack, skip: int) -> Stack | float:
-    """What the skip connections bring to every layer from the layers below it."""
+    """Return what the skip connections bring to every layer from the layers below it."""
     return jnp.pad(values[:-skip], ((skip, 0), (0, 0), (0, 0))) if 0 < skip < len(values) else 0.0
 
 
 def returned(values: Stack, skip: int) -> Stack | float:
-    """What the skip connections bring back to every layer from the layers above it: the transpose of `skipped`."""
+    """Return what the skip connections bring back to every layer from above: the transpose of `skipped`."""
     return jnp.pad(values[skip:], ((0, skip), (0, 0), (0, 0))) if 0 < skip < len(values) else 0.0
 
 
-def as_targets(network: Network, y: Rows | None, batch: int | None, energy: Energy | None = None) -> Outputs:
-    """Targets (B, C) as a floating array, such as the loss of the energy can use; whole-number class labels (B,) become
-    one-hot rows."""
+def as_targets(network: AbstractNetwork, y: Rows | None, batch: int | None, energy: Energy | None = None) -> Outputs:
+    """Return targets (B, C) as a floating array that the loss of the energy can use. Whole-number class labels (B,)
+    become one-hot rows."""
     if y is None:
-        raise ValueError("y is missing: pass targets (batch, out_size), or whole-number class labels (batch,).")
+        raise checks.ArgumentError(
+            "y", "is missing:", "pass targets (batch, out_size), or whole-number class labels (batch,)."
+        )
     y = jnp.asarray(y) if isinstance(y, Sequence) else y
     if np.shape(y)[:1] == (0,):
-        raise ValueError(f"y has no rows, its shape is {np.shape(y)}: pass at least one sample.")
+        raise checks.ArgumentError("y", f"has no rows, its shape is {np.shape(y)}:", "pass at least one sample.")
     if np.ndim(y) == 1 and network.out_size > 1 and jnp.issubdtype(jnp.result_type(y), jnp.floating):
-        raise ValueError(
-            f"y has shape {np.shape(y)} and holds {jnp.result_type(y)}: convert class labels to whole numbers, "
-            f"or pass targets of shape (batch, {network.out_size})."
+        raise checks.ArgumentError(
+            "y",
+            f"has shape {np.shape(y)} and holds {jnp.result_type(y)}:",
+            f"convert class labels to whole numbers, or pass targets of shape (batch, {network.out_size}).",
         )
-    labels = np.ndim(y) == 1 and jnp.issubdtype(jnp.result_type(y), jnp.integer)
-    if labels:
-        if not isinstance(y, jax.core.Tracer) and (np.min(y) < 0 or np.max(y) >= network.out_size):
-            raise ValueError(
-                f"class labels must lie in 0 … {network.out_size - 1} for out_size={network.out_size}, "
-                f"got {np.min(y)} … {np.max(y)}. Make out_size the number of classes."
-            )
-        y = jax.nn.one_hot(jnp.asarray(y), network.out_size)
+    if np.ndim(y) == 1 and jnp.issubdtype(jnp.result_type(y), jnp.integer):
+        y = _one_hot(y, network.out_size)
     checks.shape(
         "y",
         y,
@@ -198,29 +199,41 @@ def as_targets(network: Network, y: Rows | None, batch: int | None, energy: Ener
     targets = as_floating("y", y)
     cross_entropy = energy is not None and energy.loss == CROSS_ENTROPY
     if cross_entropy and not isinstance(targets, jax.core.Tracer) and jnp.min(targets) < 0:
-        raise ValueError(
-            f"cross-entropy needs class labels or probabilities as targets, got {float(jnp.min(targets)):g} in y. Pass "
-            'those, or use the loss "mse".'
+        raise checks.ArgumentError(
+            "y",
+            f"has {float(jnp.min(targets)):g} in it, and cross-entropy needs class labels or probabilities.",
+            'Pass those, or use the loss "mse".',
         )
     return targets
 
 
+def _one_hot(labels: Rows, classes: int) -> Outputs:
+    if not isinstance(labels, jax.core.Tracer) and (np.min(labels) < 0 or np.max(labels) >= classes):
+        raise checks.ArgumentError(
+            "y",
+            f"must hold class labels 0 … {classes - 1} for {{out_size}} = {classes}, "
+            f"got {np.min(labels)} … {np.max(labels)}.",
+            "Make {out_size} the number of classes.",
+        )
+    return jax.nn.one_hot(jnp.asarray(labels), classes)
+
+
 def layer_energies(
     network: Network,
-    activities: Any,
+    activities: Rows,
     x: Rows,
     y: Rows,
     *,
     energy: Energy | None = None,
     free_input: bool = False,
 ) -> PerLayer:
-    """The energy of layers 1 … L, batch mean; they sum to `mupc.energy`.
+    """Return the energy of layers 1 … L, batch mean; they sum to `mupc.energy`.
 
     Each layer has its error, its weight penalties and, if hidden, its activity decay.
 
     **Arguments:** the network, activities (H, B, N), inputs (B, D), targets (B, C) or labels (B,), and
     `energy=mupc.Energy(...)`. With `free_input` x is the free z₀ of the unsupervised case, which activity decay
-    acts on too; that term belongs to layer 1.
+    also acts on; that term belongs to layer 1.
 
     **Example:**
 
@@ -262,25 +275,25 @@ def _layer_energies(
 
 def energy(
     network: Network,
-    activities: Any,
+    activities: Rows,
     x: Rows,
     y: Rows,
     *,
     energy: Energy | None = None,
     free_input: bool = False,
 ) -> Scalar:
-    """The energy F of Eq. 1, averaged over the batch. Arguments as for `mupc.layer_energies`, whose sum it is."""
+    """Return the energy F of Eq. 1, averaged over the batch: the sum of `mupc.layer_energies`, with its arguments."""
     return jnp.sum(layer_energies(network, activities, x, y, energy=energy, free_input=free_input))
 
 
-def check_activities(network: Network, activities: Any, batch: int) -> None:
-    """Activities must be (H, B, N)."""
+def check_activities(network: Network, activities: object, batch: int) -> None:
+    """Accept activities (H, B, N)."""
     if hasattr(activities, "activities"):
-        raise TypeError("activities must be an array, got a Solution: pass solution.activities.")
+        raise checks.ArgumentTypeError("activities", "must be an array, got a Solution:", "pass solution.activities.")
     expected = (network.hidden_layers, batch, network.width)
     checks.shape("activities", activities, expected, "They are (hidden_layers, batch, width).")
 
 
 def half_square(values: Float[Array, "*layers batch size"]) -> Float[Array, "*layers"]:
-    """½‖·‖² of each layer, batch mean."""
+    """Return ½‖·‖² of each layer, batch mean."""
     return jnp.sum(values**2, axis=(-2, -1)) / (2 * values.shape[-2])

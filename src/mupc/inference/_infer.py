@@ -1,18 +1,16 @@
 """`infer`: minimise the energy over the activities."""
 
-from typing import Any
-
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import jax.random as jr
 from jaxtyping import Array
 
+from ..io import checks
 from ..network import (
-    Activities,
+    AbstractNetwork,
     Inputs,
     Network,
-    Outputs,
     Precision,
     PRNGKeyArray,
     Rows,
@@ -22,17 +20,18 @@ from ..network import (
     check_network,
     resolve_precision,
 )
+from ._dense_problem import pose
 from ._energy import Energy, as_energy, as_targets, check_activities
-from ._problem import problem
+from ._problem import Batch
 from ._solution import Solution
 from .solvers import AbstractSolver, check_solver, solve, traced
 
 
 def infer(
-    network: Any,
+    network: Network,
     x: Rows | None,
     y: Rows | None,
-    solver: Any,
+    solver: AbstractSolver,
     *,
     energy: Energy | None = None,
     activities: Rows | None = None,
@@ -41,7 +40,7 @@ def infer(
     precision: str | None = None,
     history: bool = False,
 ) -> Solution:
-    """Minimises the energy (Eq. 1) over the activities, with inputs and targets held fixed.
+    """Minimise the energy (Eq. 1) over the activities, with inputs and targets held fixed.
 
     It works on increments from the forward pass, where errors are exactly zero, so that signals many orders of
     magnitude below the activities survive in any precision.
@@ -73,63 +72,59 @@ def infer(
     check_solver(solver)
     energy = as_energy(energy)
     policy = resolve_precision(precision, network)
-    free = x is None
     if x is not None and (input is not None or key is not None):
         raise ValueError("input= and key= start the free z₀ of the unsupervised case: leave them out, or pass x=None.")
     if x is None:
         targets = as_targets(network, y, None, energy)
-        inputs = as_inputs(network, _free_start(network, len(targets), input, key))
+        inputs = as_inputs(network, _given_start(network, len(targets), key) if input is None else input)
     else:
         inputs = as_inputs(network, x)
         targets = as_targets(network, y, len(inputs), energy)
     if len(inputs) != len(targets):
-        raise ValueError(f"input has {len(inputs)} rows and y has {len(targets)}. Pass one row each per sample.")
+        raise checks.ArgumentError(
+            "input", f"has {len(inputs)} rows and y has {len(targets)}.", "Pass one row each per sample."
+        )
     start = None
     if activities is not None:
         check_activities(network, activities, len(inputs))
         start = as_floating("activities", activities)
-    solver = traced(solver)
-    network, inputs, targets, solver, start = policy.cast((network, inputs, targets, solver, start))
-    return _infer(network, inputs, targets, solver, start, energy, policy, free, history)
+    batch = Batch(inputs, targets, start, free_input=x is None)
+    network, batch, solver = policy.cast((network, batch, traced(solver)))
+    return infer_batch(network, batch, solver, energy, policy, history)
 
 
-def _free_start(network: Network, batch: int, start: Rows | None, key: PRNGKeyArray | None) -> Rows:
-    if start is not None:
-        return start
+def _given_start(network: AbstractNetwork, rows: int, key: PRNGKeyArray | None) -> Inputs:
     key = jr.key(0) if key is None else key
     check_key(key)
-    # one key per row, so that a sample's start does not depend on the size of its batch
-    return jax.vmap(lambda i: jr.normal(jr.fold_in(key, i), (network.in_size,)))(jnp.arange(batch))
+    return free_start(key, rows, network.in_size)
+
+
+def free_start(key: PRNGKeyArray, rows: int, in_size: int) -> Inputs:
+    """Draw where a free z₀ starts. Each row has its own key, so that a sample's start does not depend on the size of
+    its batch."""
+    return jax.vmap(lambda i: jr.normal(jr.fold_in(key, i), (in_size,)))(jnp.arange(rows))
 
 
 @eqx.filter_jit
-def _infer(
-    network: Network,
-    x: Inputs,
-    y: Outputs,
+def infer_batch(
+    network: AbstractNetwork,
+    batch: Batch,
     solver: AbstractSolver,
-    activities: Activities | None,
     energy: Energy,
     policy: Precision,
-    free_input: bool,
-    history: bool,
+    history: bool = False,
 ) -> Solution:
-    posed = problem(network, x, y, energy, policy, activities=activities, free_input=free_input)
-    solver.check(network, posed)
-    solved = solve(solver.tuned(posed), posed, history)
-    e = solved.errors
+    """`infer` on arguments that are checked and cast."""
+    problem = pose(network, batch, energy, policy)
+    solved = solve(solver, problem, history)
     penalties: Array | float = jnp.sum(energy.layer_penalties(network)) if energy.penalises_weights else 0.0
     return Solution(
-        activities=(posed.base + solved.delta.hidden).mT,
-        errors=e.hidden.mT,
-        output_error=posed.output_error(e),
-        input=None if solved.delta.input is None else x + solved.delta.input.T,
-        prediction=posed.base_output.T,
-        output=e.output.T,
+        **problem.unpack(solved.point)._asdict(),
         energy=solved.value + penalties,
         steps=solved.steps,
         gradient_norm=solved.gradient_norm,
         result=solved.result,
         history=solved.history,
+        objective=energy,
         precision=policy.name,
     )

@@ -1,11 +1,11 @@
-"""What inference returns."""
-
-from typing import Any
+"""The result of inference."""
 
 import equinox as eqx
 from jaxtyping import Array, Float, Int
 
+from ..io import checks
 from ..network import Activities, Inputs, Outputs, Scalar
+from ._energy import Energy
 
 
 class RESULTS(eqx.Enumeration):
@@ -37,7 +37,7 @@ class Solution(eqx.Module):
     - `input` (B, D): the inferred z₀ in the unsupervised case, else None.
     - `prediction` (B, C): the output at the start of inference, before the targets act: what the network predicts.
     - `output` (B, C): what the last activities predict.
-    - `energy`: as `mupc.energy` gives it there.
+    - `energy`: its value there, as `mupc.energy` gives it. `objective`: the `mupc.Energy` that was minimised.
     - `steps`: steps taken. `gradient_norm`: root mean square over samples of each sample's activity gradient norm.
     - `result`: why it stopped; `mupc.RESULTS[solution.result]` says it in words.
     - `precision`: the policy that was used. `history`: see `mupc.infer`.
@@ -54,13 +54,16 @@ class Solution(eqx.Module):
     gradient_norm: Scalar
     result: RESULTS
     history: History | None
+    objective: Energy
     precision: str = eqx.field(static=True)
 
 
-def check_solution(solution: Any) -> None:
-    """What learning needs of inference."""
+def check_solution(solution: object) -> None:
+    """Accept a solution of inference."""
     if not isinstance(solution, Solution):
-        raise TypeError(
-            f"solution must be a mupc.Solution, what mupc.infer(network, x, y, solver) returns, got an object of type "
-            f"{type(solution).__name__}. The order is (network, solution, x)."
+        raise checks.ArgumentTypeError(
+            "solution",
+            "must be a mupc.Solution, as mupc.infer(network, x, y, solver) returns it, got an object of type "
+            f"{type(solution).__name__}.",
+            "The order is (network, solution, x).",
         )

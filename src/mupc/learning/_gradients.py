@@ -1,30 +1,31 @@
-"""Weight gradients: from a solution of inference, and the backpropagation baseline on the same network."""
+"""Weight gradients: from a solution of inference, and by backpropagation on the same network."""
+
+from typing import TypeVar
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 
-from ..inference import Energy, Solution, as_energy, as_targets, check_solution
+from ..inference import Batch, Energy, Solution, as_energy, as_targets, check_solution
+from ..io import checks
 from ..network import (
     POLICIES,
-    Activities,
+    AbstractNetwork,
     Inputs,
     Network,
     Outputs,
     Precision,
     Rows,
     as_inputs,
-    backward_pass,
     check_network,
-    forward_pass,
     resolve_precision,
 )
 
+SomeNetwork = TypeVar("SomeNetwork", bound=AbstractNetwork)
 
-def weight_gradients(
-    network: Network, solution: Solution, x: Rows | None = None, *, energy: Energy | None = None
-) -> Network:
-    """The gradient of the energy in the weights, at the activities that inference found.
+
+def weight_gradients(network: Network, solution: Solution, x: Rows | None = None) -> Network:
+    """Return the gradient of the energy in the weights, at the activities that inference found.
 
     Each layer needs only its own error and what came into it:
 
@@ -32,8 +33,8 @@ def weight_gradients(
 
     divided by the output precision λ, plus the gradients of the weight penalties, which are not divided.
 
-    **Arguments:** the network, the `mupc.Solution`, the inputs it was found for (not needed in the unsupervised
-    case), and the same `energy` that inference had.
+    **Arguments:** the network, the `mupc.Solution`, which carries the energy it was found with, and the inputs it was
+    found for (not needed in the unsupervised case).
 
     **Returns:** a `Network` that holds gradients in place of weights.
 
@@ -49,68 +50,53 @@ def weight_gradients(
     gradients.hidden.weight.shape      # (3, 16, 16)
     ```
     """
+    network, inputs = checked_inputs(network, solution, x)
+    return solution_gradients(network, solution, inputs, solution.objective)
+
+
+def checked_inputs(network: Network, solution: Solution, x: Rows | None) -> tuple[Network, Inputs]:
+    """Return the network and the inputs of a solution in its precision, after a check that they belong together."""
     check_network(network)
     check_solution(solution)
-    energy = as_energy(energy)
-    policy = POLICIES[solution.precision]
     if solution.input is not None:
         x = solution.input
     elif x is None:
-        raise ValueError("x is missing: pass the inputs that the solution was inferred for.")
+        raise checks.ArgumentError("x", "is missing:", "pass the inputs that the solution was inferred for.")
     inputs = as_inputs(network, x)
-    if len(inputs) != solution.activities.shape[1]:
-        raise ValueError(
-            f"x has {len(inputs)} rows, the solution {solution.activities.shape[1]}: "
-            "pass the inputs it was inferred for."
+    depth, rows, width = solution.activities.shape
+    if len(inputs) != rows:
+        raise checks.ArgumentError(
+            "x", f"has {len(inputs)} rows, the solution {rows}:", "pass the inputs it was inferred for."
         )
-    depth, _, width = solution.activities.shape
     if (depth, width) != (network.hidden_layers, network.width):
-        raise ValueError(
-            f"the solution has {depth} hidden layers of {width} units, the network {network.hidden_layers} of "
-            f"{network.width}: pass the network that it was inferred with."
+        raise checks.ArgumentError(
+            "solution",
+            f"has {depth} hidden layers of {width} units, the network {network.hidden_layers} of {network.width}:",
+            "pass the network that it was inferred with.",
         )
-    network, inputs = policy.cast((network, inputs))
-    return layer_gradients(
-        network, inputs, solution.activities, solution.errors, solution.output_error, energy, policy, scaled=True
-    )
+    return POLICIES[solution.precision].cast((network, inputs))
 
 
 @eqx.filter_jit
-def layer_gradients(
-    network: Network,
-    x: Inputs,
-    activities: Activities,
-    errors: Activities,
-    output_error: Outputs,
-    energy: Energy,
-    policy: Precision,
-    scaled: bool,
-) -> Network:
-    """Layer by layer from errors and activities; `scaled` errors carry a factor λ that is divided out."""
-    first, hidden, last = network.multipliers
-    phi = network.activation(activities)
-    if scaled:
-        errors = errors / energy.output_precision
-    layers = (
-        network.input.gradient(errors[0], x, first, policy),
-        network.hidden.gradient(errors[1:], phi[:-1], hidden, policy),
-        network.readout.gradient(output_error, phi[-1], last, policy),
-    )
-    gradients = eqx.tree_at(lambda n: (n.input, n.hidden, n.readout), network, layers)
-    if energy.penalises_weights:
-        gradients = jax.tree.map(jnp.add, gradients, energy.penalty_gradient(network))
-    return gradients
+def solution_gradients(network: SomeNetwork, solution: Solution, x: Inputs, energy: Energy) -> SomeNetwork:
+    """`weight_gradients` on arguments that are checked and cast, with the penalties of any energy. Errors carry a factor
+    λ, which is divided out."""
+    errors = jax.tree.map(lambda e: e / energy.output_precision, solution.errors)
+    policy = POLICIES[solution.precision]
+    gradients = network.local_gradients(x, solution.activities, errors, solution.output_error, policy)
+    return _with_penalties(gradients, network, energy)
+
+
+def _with_penalties(gradients: SomeNetwork, network: SomeNetwork, energy: Energy) -> SomeNetwork:
+    if not energy.penalises_weights:
+        return gradients
+    return jax.tree.map(jnp.add, gradients, energy.penalty_gradient(network))
 
 
 def backprop_gradients(
-    network: Network,
-    x: Rows,
-    y: Rows,
-    *,
-    energy: Energy | None = None,
-    precision: str | None = None,
+    network: Network, x: Rows, y: Rows, *, energy: Energy | None = None, precision: str | None = None
 ) -> Network:
-    """The gradient of the loss by backpropagation, with the same network and multipliers: the baseline.
+    """Return the gradient of the loss by backpropagation, with the same network and multipliers: the baseline.
 
     It is the limit of `mupc.weight_gradients` at equilibrium as the output precision goes to zero, and does not
     depend on that precision.
@@ -131,25 +117,27 @@ def backprop_gradients(
     check_backprop(energy)
     policy = resolve_precision(precision, network)
     inputs = as_inputs(network, x)
-    network, inputs, targets = policy.cast((network, inputs, as_targets(network, y, len(inputs), energy)))
-    return backprop_step(network, inputs, targets, energy, policy)[0]
+    network, batch = policy.cast((network, Batch(inputs, as_targets(network, y, len(inputs), energy))))
+    return backprop_step(network, batch, energy, policy)[0]
 
 
 def check_backprop(energy: Energy) -> None:
-    """Raises for an energy that backpropagation does not have."""
+    """Refuse an energy that backpropagation does not have."""
     if energy.decays_activities:
-        raise ValueError(
-            f"backpropagation has no free activities to decay, got activity_decay={energy.activity_decay}. Set it to 0."
+        raise checks.ArgumentError(
+            "activity_decay",
+            f"= {energy.activity_decay}, but backpropagation does not have free activities to decay.",
+            "Set it to 0.",
         )
 
 
 @eqx.filter_jit
 def backprop_step(
-    network: Network, x: Inputs, y: Outputs, energy: Energy, policy: Precision
-) -> tuple[Network, Outputs]:
-    """The gradients and the prediction, on arrays that are checked and cast."""
-    activities, output = forward_pass(network, x, policy)
-    output_error = energy.output_error(output, y)
-    top = network.multipliers[2] * network.readout.transpose(output_error, policy)
-    errors = backward_pass(network, activities, top, policy)
-    return layer_gradients(network, x, activities, errors, output_error, energy, policy, scaled=False), output
+    network: SomeNetwork, batch: Batch, energy: Energy, policy: Precision
+) -> tuple[SomeNetwork, Outputs]:
+    """Return the gradients and the prediction, on arguments that are checked and cast."""
+    activities, output = network.forward_pass(batch.x, policy)
+    output_error = energy.output_error(output, batch.y)
+    errors = network.backward_pass(activities, output_error, policy)
+    gradients = network.local_gradients(batch.x, activities, errors, output_error, policy)
+    return _with_penalties(gradients, network, energy), output

@@ -1,7 +1,7 @@
 """Weight optimisers and learning-rate schedules by name."""
 
 from collections.abc import Callable
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import jax
 import optax
@@ -32,7 +32,7 @@ OPTIMISERS: dict[str, Callable[..., optax.GradientTransformation]] = {
 }
 
 DECOUPLED = ("adamw", "lion")
-"""Those that let weights decay beside their update. Optax would do so unasked, here only the energy's do."""
+"""Optimisers that decay weights separately from their update. Optax would do so unasked; here only the energy asks."""
 
 
 def _constant(steps: int) -> optax.Schedule:
@@ -58,51 +58,51 @@ SCHEDULES: dict[str, Callable[[int], optax.Schedule]] = {
     "linear": _linear,
     "warmup-cosine": _warmup_cosine,
 }
-"""What each schedule multiplies the learning rate with, given the number of steps of the whole run."""
+"""The factor of the learning rate over steps, given the number of steps of the whole run."""
 
 Optimiser: TypeAlias = str | optax.GradientTransformation
 
 
 def check_optimiser(optimiser: Optimiser, weight_lr: Real, schedule: str) -> None:
-    """Raises if one of them is not known or out of range."""
+    """Refuse an optimiser, rate or schedule that is not known or out of range."""
     checks.lookup("schedule", schedule, SCHEDULES)
     if isinstance(optimiser, optax.GradientTransformation):
         if schedule != "constant":
-            raise ValueError(
-                f"schedule={schedule!r} has no rate to act on, as an optax transformation brings its own. Make the "
-                'schedule part of it, or name an optimiser such as "adam".'
+            raise checks.ArgumentError(
+                "schedule",
+                f"= {schedule!r} does not have a rate to act on, because an optax transformation brings its own.",
+                'Make the schedule part of it, or name an optimiser such as "adam".',
             )
         return
     if callable(optimiser):
-        name = getattr(optimiser, "__name__", repr(optimiser))
-        raise TypeError(f"optimiser is the function {name} itself: call it, such as optax.adam(1e-3), or give a name.")
+        name = getattr(optimiser, "__name__", checks.literal(optimiser))
+        raise checks.ArgumentTypeError(
+            "optimiser", f"is the function {name} itself:", "call it, such as optax.adam(1e-3), or give a name."
+        )
     checks.lookup("optimiser", optimiser, OPTIMISERS)
     checks.number("weight_lr", weight_lr, above=0)
 
 
-def decoupled(optimiser: Optimiser) -> bool:
-    """Whether weight decay is no part of the gradient that the optimiser sees, and comes beside its update."""
+def is_decoupled(optimiser: Optimiser) -> bool:
+    """Return whether weight decay is separate from the gradient that the optimiser sees."""
     return isinstance(optimiser, str) and optimiser in DECOUPLED
 
 
 def update_rule(
-    optimiser: Optimiser,
-    weight_lr: Real,
-    schedule: str,
-    steps: int,
-    step: jax.Array,
-    decay: Callable[[Any], Any] | None = None,
+    optimiser: Optimiser, rate: Real, decay: Callable[[optax.Params], optax.Params] | None = None
 ) -> optax.GradientTransformation:
-    """The update rule at one step. The rate may be traced: a new one does not compile anew.
+    """Return the update rule with this rate, which may be traced: a new one needs no new program.
 
-    An optax transformation comes back as it is, with its own rate. `decay` of the weights, times the rate, is taken off
-    beside the update.
+    An optax transformation comes back as it is, with its own rate. `decay` of the weights, times the rate, is
+    subtracted separately from the update.
     """
     if isinstance(optimiser, optax.GradientTransformation):
         return optimiser
-    rate = weight_lr * SCHEDULES[schedule](steps)(step)
-    own = OPTIMISERS[optimiser](rate)
+    rule = OPTIMISERS[optimiser](rate)
     if decay is None:
-        return own
-    beside = optax.stateless(lambda updates, weights: jax.tree.map(lambda u, d: u - rate * d, updates, decay(weights)))
-    return optax.chain(own, beside)
+        return rule
+
+    def subtract(updates: optax.Updates, weights: optax.Params) -> optax.Updates:
+        return jax.tree.map(lambda u, d: u - rate * d, updates, decay(weights))
+
+    return optax.chain(rule, optax.stateless(subtract))

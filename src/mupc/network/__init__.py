@@ -1,25 +1,24 @@
 """Networks: activations, parameterisations, precision policies, layers, and the residual MLP made of them."""
 
+from ._abstract import AbstractNetwork as AbstractNetwork
+from ._abstract import WeightRole as WeightRole
 from ._activation import ACTIVATIONS as ACTIVATIONS
 from ._activation import Activation as Activation
 from ._activation import resolve_activation as resolve_activation
-from ._layer import AbstractLayer as AbstractLayer
-from ._layer import AbstractMap as AbstractMap
+from ._backend import Backend as Backend
+from ._backend import backend as backend
+from ._coerce import as_floating as as_floating
+from ._coerce import as_inputs as as_inputs
+from ._coerce import check_key as check_key
+from ._coerce import check_network as check_network
 from ._layer import Dense as Dense
-from ._layer import DenseMap as DenseMap
 from ._mlp import Network as Network
-from ._mlp import as_floating as as_floating
-from ._mlp import as_inputs as as_inputs
-from ._mlp import backward_pass as backward_pass
-from ._mlp import check_key as check_key
-from ._mlp import check_network as check_network
 from ._mlp import forward as forward
-from ._mlp import forward_pass as forward_pass
-from ._mlp import recurrence as recurrence
 from ._parameterisation import Multipliers as Multipliers
 from ._precision import POLICIES as POLICIES
 from ._precision import Precision as Precision
 from ._precision import resolve_precision as resolve_precision
+from ._recurrence import recurrence as recurrence
 from ._saved import load as load
 from ._saved import notes as notes
 from ._saved import save as save

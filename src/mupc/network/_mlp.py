@@ -1,35 +1,29 @@
-"""The network of Eq. 1: an input layer, hidden layers stacked on a leading axis, and a readout."""
+"""The residual MLP of Eq. 1: an input layer, hidden layers stacked on a leading axis, and a readout."""
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import jax.random as jr
 import numpy as np
-from jaxtyping import Array, Float, PyTree
+from jaxtyping import Array, PyTree
 
 from ..io import checks
+from ._abstract import AbstractNetwork, PerLayer, WeightRole
 from ._activation import Activation, resolve_activation
-from ._layer import AbstractLayer, Dense
-from ._parameterisation import PARAMETERISATIONS, Multipliers, Sizes, initialise
+from ._coerce import as_inputs, check_key
+from ._layer import Dense
+from ._parameterisation import PARAMETERISATIONS, ROLES, Multipliers, initialise
 from ._precision import Precision, resolve_precision
+from ._recurrence import LayerState, recurrence
 from ._types import Activities, Elementwise, Initialiser, Inputs, Outputs, PRNGKeyArray, Rows
-
-UNROLL = 4
-"""Layers per turn of the loop over depth on a GPU, where a turn costs more than the arithmetic of a layer."""
-
-SHALLOW = 16
-"""Networks of at most so many layers need no loop there; for many networks at once it would reorder all weights."""
 
 MOST_WEIGHTS = 2**40
 """Beyond this, sizes overflow before memory runs out."""
 
-BatchedState = Float[Array, "_ _"]  # (batch, width), or (width, batch) inside inference
 
-
-class Network(eqx.Module):
+class Network(AbstractNetwork):
     """A residual multilayer perceptron with layer multipliers, the predictive coding network of the paper's Eq. 1.
 
     With H hidden layers, L = H + 1, multipliers a and activation φ, the layers predict
@@ -45,7 +39,7 @@ class Network(eqx.Module):
       function of an array.
     - `parameterisation`: `mupc` (Depth-μP), `sp` (standard), `ntp` or `orthogonal`; see `network.multipliers`.
     - `skip`: 0 for none, 1 for the paper's ResNet, n for a skip over n layers.
-    - `use_bias`: biases start at zero and carry no multiplier.
+    - `use_bias`: biases start at zero and have no multiplier.
     - `init`: overrides the parameterisation's own initial weights: `"gaussian"`, `"kaiming-uniform"`
       (U(±1/√fan_in)), `"orthogonal"`, or a function `init(key, (out, in))`.
     - `multipliers`: overrides the parameterisation's own (a₁, a_hidden, a_L).
@@ -62,9 +56,9 @@ class Network(eqx.Module):
     ```
     """
 
-    input: AbstractLayer
-    hidden: AbstractLayer
-    readout: AbstractLayer
+    input: Dense
+    hidden: Dense
+    readout: Dense
     activation: Activation = eqx.field(static=True)
     parameterisation: str = eqx.field(static=True)
     multipliers: Multipliers = eqx.field(static=True)
@@ -86,31 +80,25 @@ class Network(eqx.Module):
         use_bias: bool = False,
         init: str | Initialiser | None = None,
         multipliers: Sequence[int | float] | None = None,
-        key: Any,
+        key: PRNGKeyArray,
     ) -> None:
         check_key(key)
         self.in_size = checks.integer("in_size", in_size, 1)
         self.out_size = checks.integer("out_size", out_size, 1)
         self.width = checks.integer("width", width, 1)
         depth = checks.integer("hidden_layers", hidden_layers, 1)
-        weights = width * (in_size + out_size) + (depth - 1) * width**2
-        if weights > MOST_WEIGHTS:
-            raise ValueError(
-                f"width={width} and hidden_layers={hidden_layers} make {float(weights):.1e} weights, more than any "
-                "machine holds. Use a smaller network."
-            )
-        self.skip = checks.integer("skip", skip, 0)
-        if skip > 1 and skip >= depth:
-            raise ValueError(
-                f"skip={skip} needs more than {skip} hidden layers, got {depth}. "
-                "Use a shorter skip, or skip=0 for none."
-            )
+        _check_size(self, depth)
+        self.skip = _checked_skip(skip, depth)
         checks.boolean("use_bias", use_bias)
         self.activation = resolve_activation(activation)
         row = checks.lookup("parameterisation", parameterisation, PARAMETERISATIONS)
         self.parameterisation = row.name
-        sizes = Sizes(in_size, width, depth + 1 if skip else 1)
-        self.multipliers = row.multipliers(sizes) if multipliers is None else _as_multipliers(multipliers)
+        if multipliers is None:
+            depth_factor = depth + 1 if skip else 1
+            first, hidden, last = (row.multiplier(*weight, depth_factor) for weight in self.weight_roles)
+            self.multipliers = first, hidden, last
+        else:
+            self.multipliers = _as_multipliers(multipliers)
 
         def dense(key: PRNGKeyArray, out: int, into: int) -> Dense:
             weight = initialise(key, (out, into), row, self.activation.name, init)
@@ -129,22 +117,97 @@ class Network(eqx.Module):
         """H, the number of layers of hidden activities."""
         return jax.tree.leaves(self.hidden)[0].shape[0] + 1
 
+    @property
+    def layer_count(self) -> int:
+        """L = H + 1."""
+        return self.hidden_layers + 1
+
+    @property
+    def weight_roles(self) -> tuple[WeightRole, ...]:
+        """The role and fan-in of the input, the hidden and the readout weights."""
+        return tuple(map(WeightRole, ROLES, (self.in_size, self.width, self.width)))
+
     def __call__(self, x: Rows) -> Outputs:
-        """The prediction (B, C) for a batch of inputs (B, D)."""
+        """Return the prediction (B, C) for a batch of inputs (B, D)."""
         return forward(self, x)[1]
+
+    @eqx.filter_jit
+    def forward_pass(self, x: Inputs, precision: Precision) -> tuple[Activities, Outputs]:
+        """`mupc.forward` on arrays that are checked and cast."""
+        first, hidden, last = self.multipliers
+        phi = self.activation
+
+        def step(layer: Dense, z: LayerState) -> LayerState:
+            return layer.affine(phi(z), hidden, precision)
+
+        activities = recurrence(step, self.input.affine(x, first, precision), self.hidden, self.skip)
+        return activities, self.readout.affine(phi(activities[-1]), last, precision)
+
+    def backward_pass(self, activities: Activities, output_error: Outputs, precision: Precision) -> Activities:
+        """Carry an error of the output back to every layer: the transpose of the linearised forward pass."""
+        _, hidden, last = self.multipliers
+        slopes = self.activation.derivative(activities)
+
+        def step(layer_and_slope: PyTree, v: LayerState) -> LayerState:
+            layer, slope = layer_and_slope
+            return slope * (hidden * layer.transpose(v, precision))
+
+        top = last * self.readout.transpose(output_error, precision)
+        return recurrence(step, slopes[-1] * top, (self.hidden, slopes[:-1]), self.skip, reverse=True)
+
+    def local_gradients(
+        self, x: Inputs, activities: Activities, errors: Activities, output_error: Outputs, precision: Precision
+    ) -> "Network":
+        """Return −a_ℓ · mean over the batch of e_ℓ φ(z_{ℓ-1})ᵀ for every layer ℓ."""
+        first, hidden, last = self.multipliers
+        phi = self.activation(activities)
+        layers = (
+            self.input.gradient(errors[0], x, first, precision),
+            self.hidden.gradient(errors[1:], phi[:-1], hidden, precision),
+            self.readout.gradient(output_error, phi[-1], last, precision),
+        )
+        return eqx.tree_at(lambda n: (n.input, n.hidden, n.readout), self, layers)
+
+    def per_layer(self, function: Callable[[Dense], Array]) -> PerLayer:
+        """Apply a function to the weights of every layer; return its values from the input to the readout."""
+        return jnp.concatenate([jnp.atleast_1d(function(part)) for part in (self.input, self.hidden, self.readout)])
+
+
+def _check_size(network: Network, depth: int) -> None:
+    width = network.width
+    weights = width * (network.in_size + network.out_size) + (depth - 1) * width**2
+    if weights > MOST_WEIGHTS:
+        raise checks.ArgumentError(
+            "width",
+            f"= {width} and {{hidden_layers}} = {depth} make {float(weights):.1e} weights, more than any machine holds.",
+            "Use a smaller network.",
+        )
+
+
+def _checked_skip(skip: int, depth: int) -> int:
+    checks.integer("skip", skip, 0)
+    if skip > 1 and skip >= depth:
+        raise checks.ArgumentError(
+            "skip",
+            f"= {skip} needs more than {skip} {{hidden_layers}}, got {depth}.",
+            "Use a shorter skip, or 0 for none.",
+        )
+    return skip
 
 
 def _as_multipliers(given: Sequence[int | float]) -> Multipliers:
     if np.shape(given) != (3,):
-        raise ValueError(f"multipliers must be three numbers (input, hidden, readout), got {given!r}.")
-    for name, value in zip(("input", "hidden", "readout"), given, strict=True):
-        checks.number(f"the {name} multiplier", value)
+        raise checks.ArgumentError(
+            "multipliers", f"must be three numbers (input, hidden, readout), got {checks.literal(given)}."
+        )
+    for role, value in zip(ROLES, given, strict=True):
+        checks.number(f"the {role} multiplier", value)
     first, hidden, last = given
     return float(first), float(hidden), float(last)
 
 
 def forward(network: Network, x: Rows, *, precision: str | None = None) -> tuple[Activities, Outputs]:
-    """The forward pass: activities (H, B, N) at which every error is zero, and the output (B, C).
+    """Run the forward pass: return activities (H, B, N) at which every error is zero, and the output (B, C).
 
     **Arguments:** the network, inputs (B, D), and a precision policy (default: that of the weights, in full).
 
@@ -160,93 +223,4 @@ def forward(network: Network, x: Rows, *, precision: str | None = None) -> tuple
     """
     policy = resolve_precision(precision, network)
     network, inputs = policy.cast((network, as_inputs(network, x)))
-    return forward_pass(network, inputs, policy)
-
-
-def check_network(network: Any) -> None:
-    """The first argument of most functions."""
-    if not isinstance(network, Network):
-        raise TypeError(f"the first argument must be a mupc.Network, got {type(network).__name__}.")
-
-
-def check_key(key: Any) -> None:
-    """What random numbers are drawn with."""
-    raw = getattr(key, "dtype", None) == jnp.uint32 and key.shape == (2,)  # as jax.random.PRNGKey makes them
-    if not (raw or (hasattr(key, "dtype") and jnp.issubdtype(key.dtype, jax.dtypes.prng_key))):
-        raise TypeError(f"key must be a JAX random key such as jax.random.key(0), got {key!r}.")
-
-
-def as_inputs(network: Any, x: Rows) -> Inputs:
-    """`x` as a floating array, after a check of its shape."""
-    check_network(network)
-    checks.shape("x", x, ("batch", network.in_size), "Pass one row per sample, in_size columns.")
-    return as_floating("x", x)
-
-
-def as_floating(what: str, values: Rows) -> Float[Array, "..."]:
-    """Numbers as a floating array. Complex ones would lose a part."""
-    array = jnp.asarray(values)
-    if jnp.issubdtype(array.dtype, jnp.complexfloating):
-        raise TypeError(f"{what} must hold real numbers, got {array.dtype}. Pass {what}.real, or the parts as columns.")
-    return array if jnp.issubdtype(array.dtype, jnp.floating) else array.astype(jnp.float32)
-
-
-@eqx.filter_jit
-def forward_pass(network: Network, x: Inputs, precision: Precision) -> tuple[Activities, Outputs]:
-    """`forward` on arrays that are checked and cast."""
-    first, hidden, last = network.multipliers
-    phi = network.activation
-
-    def step(layer: AbstractLayer, z: BatchedState) -> BatchedState:
-        return layer.affine(phi(z), hidden, precision)
-
-    activities = recurrence(step, network.input.affine(x, first, precision), network.hidden, network.skip)
-    return activities, network.readout.affine(phi(activities[-1]), last, precision)
-
-
-def backward_pass(network: Network, activities: Activities, top: BatchedState, precision: Precision) -> Activities:
-    """Carries a signal at the last hidden layer's output back to every layer: the transpose of the linearised
-    forward pass. Given Wᵀ_L times an output gradient it yields what backpropagation computes."""
-    hidden = network.multipliers[1]
-    slopes = network.activation.derivative(activities)
-
-    def step(layer_and_slope: PyTree, v: BatchedState) -> BatchedState:
-        layer, slope = layer_and_slope
-        return slope * (hidden * layer.transpose(v, precision))
-
-    return recurrence(step, slopes[-1] * top, (network.hidden, slopes[:-1]), network.skip, reverse=True)
-
-
-def recurrence(
-    step: Callable[[PyTree, BatchedState], BatchedState],
-    first: BatchedState,
-    items: PyTree,
-    skip: int,
-    reverse: bool = False,
-    keep: Callable[[BatchedState], BatchedState] = lambda v: v,
-) -> Float[Array, "layers _ _"]:
-    """v₁ = first, v_{k+1} = step(item_k, v_k) + v_{k+1-skip}, `keep` of all of them stacked (in reverse: from the top
-    down).
-
-    One compiled body whatever the depth. What lies before v₁ counts as zero, which is where an n-skip begins.
-    """
-    delay = jnp.zeros((max(skip, 1), *first.shape), first.dtype).at[-1].set(first)
-
-    def body(delay: Float[Array, "n _ _"], item: PyTree) -> tuple[Array, BatchedState]:
-        following = step(item, delay[-1])
-        if skip:
-            following = following + delay[0]
-        return jnp.concatenate([delay[1:], following[None]]), keep(following)
-
-    count = len(jax.tree.leaves(items)[0])
-    if jax.default_backend() == "gpu" and 0 < count < SHALLOW:
-        found = []
-        for index in reversed(range(count)) if reverse else range(count):
-            delay, following = body(delay, jax.tree.map(lambda leaf, at=index: leaf[at], items))
-            found.append(following)
-        rest = jnp.stack(found[::-1] if reverse else found)
-    else:
-        unroll = UNROLL if jax.default_backend() == "gpu" else 1
-        rest = jax.lax.scan(body, delay, items, reverse=reverse, unroll=unroll)[1]
-    end = keep(first)[None]
-    return jnp.concatenate([rest, end] if reverse else [end, rest])
+    return network.forward_pass(inputs, policy)

@@ -1,7 +1,8 @@
 """The parameterisations of Table 1, each one row: how weights start, and what multiplies them.
 
-A layer computes a·W·φ(z) + b. A row gives the three multipliers (input, hidden, readout) as functions of the sizes
-and the variance of Gaussian weights as a function of the fan-in.
+A layer computes a·W·φ(z) + b. A row gives the variance of Gaussian weights as a function of the fan-in, and for each
+role of a layer (input, hidden, readout) its multiplier a as a function of the fan-in and of the depth factor, which is
+L with skip connections and 1 without.
 """
 
 import dataclasses
@@ -13,19 +14,12 @@ import jax.numpy as jnp
 import jax.random as jr
 from jaxtyping import Array, Float
 
-from ..io.checks import lookup
+from ..io import checks
 from ._types import Initialiser, PRNGKeyArray
 
 Multipliers = tuple[float, float, float]
-
-
-@dataclasses.dataclass(frozen=True)
-class Sizes:
-    """What multipliers may depend on: input size D, width N, and the depth factor (L with skips, else 1)."""
-
-    in_size: int
-    width: int
-    depth_factor: int
+Multiplier = Callable[[int, int], float]
+ROLES = ("input", "hidden", "readout")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -35,41 +29,45 @@ class Parameterisation:
     name: str
     init: str
     variance: Callable[[int], float]
-    multipliers: Callable[[Sizes], Multipliers]
+    input: Multiplier
+    hidden: Multiplier
+    readout: Multiplier
+
+    def multiplier(self, role: str, fan_in: int, depth_factor: int) -> float:
+        """Return the multiplier of a layer with this role."""
+        rule: Multiplier = getattr(self, role)
+        return rule(fan_in, depth_factor)
 
 
-def _unit(sizes: Sizes) -> Multipliers:
-    return 1.0, 1.0, 1.0
-
-
-def _mupc(sizes: Sizes) -> Multipliers:
-    return sizes.in_size**-0.5, (sizes.width * sizes.depth_factor) ** -0.5, 1 / sizes.width
-
-
-def _ntp(sizes: Sizes) -> Multipliers:
-    return sizes.in_size**-0.5, (sizes.width * sizes.depth_factor) ** -0.5, sizes.width**-0.5
-
-
-def _one(fan_in: int) -> float:
+def _one(fan_in: int, depth_factor: int = 1) -> float:
     return 1.0
 
 
-def _inverse(fan_in: int) -> float:
+def _inverse(fan_in: int, depth_factor: int = 1) -> float:
     return 1 / fan_in
+
+
+def _inverse_root(fan_in: int, depth_factor: int) -> float:
+    return fan_in**-0.5
+
+
+def _inverse_root_with_depth(fan_in: int, depth_factor: int) -> float:
+    return (fan_in * depth_factor) ** -0.5
 
 
 PARAMETERISATIONS = {
     row.name: row
     for row in (
-        Parameterisation("sp", "gaussian", _inverse, _unit),
-        Parameterisation("mupc", "gaussian", _one, _mupc),
-        Parameterisation("ntp", "gaussian", _one, _ntp),
-        Parameterisation("orthogonal", "orthogonal", _inverse, _unit),
+        # name, initial weights, their variance, then the multipliers of input, hidden layers and readout
+        Parameterisation("sp", "gaussian", _inverse, _one, _one, _one),
+        Parameterisation("mupc", "gaussian", _one, _inverse_root, _inverse_root_with_depth, _inverse),
+        Parameterisation("ntp", "gaussian", _one, _inverse_root, _inverse_root_with_depth, _inverse_root),
+        Parameterisation("orthogonal", "orthogonal", _inverse, _one, _one, _one),
     )
 }
 
 ORTHOGONAL_GAIN = {"tanh": 1.05}
-"""Gain of orthogonal weights by activation, 1 where not listed (paper, Fig. orthog-init)."""
+"""Gain of orthogonal weights by activation; 1 where not listed (paper, Fig. orthog-init)."""
 
 Shape = tuple[int, int]
 Init = Callable[[PRNGKeyArray, Shape, Parameterisation, str], Float[Array, "out in"]]
@@ -99,12 +97,16 @@ INITS: dict[str, Init] = {
 def initialise(
     key: PRNGKeyArray, shape: Shape, row: Parameterisation, activation: str, init: str | Initialiser | None
 ) -> Float[Array, "out in"]:
-    """One weight matrix (out, in). `init` overrides the row's own: a name, or `init(key, shape)`."""
+    """Draw one weight matrix (out, in). `init` overrides the row's own: a name, or a function `init(key, shape)`."""
     if init is None or isinstance(init, str):
-        return lookup("init", init or row.init, INITS)(key, shape, row, activation)
+        return checks.lookup("init", init or row.init, INITS)(key, shape, row, activation)
     if not callable(init):
-        raise TypeError(f"init must be a name or a function init(key, shape), got {init!r}.")
+        raise checks.ArgumentTypeError(
+            "init", f"must be a name or a function init(key, shape), got {checks.literal(init)}."
+        )
     weight = jnp.asarray(init(key, shape))
     if weight.shape != shape:
-        raise ValueError(f"init returned a weight of shape {weight.shape}, expected (out, in) = {shape}.")
+        raise checks.ArgumentError(
+            "init", f"returned a weight of shape {weight.shape}, expected (out, in) = {shape}.", ""
+        )
     return weight

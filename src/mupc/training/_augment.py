@@ -14,7 +14,7 @@ DEGREES = 10.0
 
 
 def augment(key: PRNGKeyArray, rows: Num[Array, "batch features"], shape: tuple[int, ...]) -> Float[Array, "batch _"]:
-    """Each image moved by up to 4 pixels (black comes in), flipped with probability ½ and turned by up to 10°.
+    """Move each image by up to 4 pixels (black comes in), flip it with probability ½ and turn it by up to 10°.
 
     `rows` are flattened images of the given shape, (height, width) or (channels, height, width), not yet normalised.
     """

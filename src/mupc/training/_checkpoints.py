@@ -1,4 +1,5 @@
-"""Checkpoints of a training run: arrays by orbax, the rest as JSON. Each is whole or not there, and nothing is code."""
+"""Checkpoints of a training run on disk: arrays by orbax, the rest as JSON. Each is written whole or not at all, and
+nothing in it is code."""
 
 import contextlib
 import dataclasses
@@ -21,32 +22,32 @@ import optax
 
 from ..data import Dataset
 from ..io import only_writer
-from ..network import Network
-from ._step import Job
+from ..network import AbstractNetwork
+from ._step import TrainJob
 
-FORMAT = 1
+FORMAT = 2
 ARRAYS, ABOUT, MANIFEST = "arrays", "about.json", "manifest.json"
 STEP = "step-{:08d}"
 UNFINISHED = ".unfinished-"
-"""What the names of folders begin with that are being written, or taken away."""
+"""Prefix of folders that are being written or deleted."""
 
 SPARE = 2**16
 """Bytes that a checkpoint may take beyond its arrays."""
 
 Arrays = dict[str, np.ndarray]
-Settings = dict[str, str]
+RunDescription = dict[str, str]
 
 
 @dataclasses.dataclass(frozen=True)
 class Checkpoint:
-    """A whole checkpoint: its folder, the steps taken, and all that is no array."""
+    """A whole checkpoint: its folder, the steps taken, and everything that is not an array."""
 
     path: Path
     step: int
     about: dict[str, Any]
 
     def arrays(self) -> Arrays:
-        """Its arrays by name."""
+        """Return its arrays by name."""
         import orbax.checkpoint as ocp
 
         with _quietly(), ocp.Checkpointer(ocp.StandardCheckpointHandler()) as reader:
@@ -55,9 +56,9 @@ class Checkpoint:
 
 @dataclasses.dataclass(frozen=True)
 class Scratch(os.PathLike[str]):
-    """A folder for checkpoints that nobody needs once the run has ended, such as those of a cell of a sweep: none is
-    written in the first seconds of a run, or for the sake of its end, and if those there are of no use, it begins
-    anew."""
+    """A folder for checkpoints that nobody needs once the run has ended, such as those of a cell of a sweep. None is
+    written in the first seconds of a run or at its end, and if those found there cannot be used, the run starts from
+    scratch."""
 
     folder: Path
 
@@ -66,9 +67,9 @@ class Scratch(os.PathLike[str]):
 
 
 class Checkpoints:
-    """The last few checkpoints of one run, in a folder of their own. A context: within it nobody else writes there."""
+    """The last few checkpoints of one run, in a folder of their own. Within this context, nobody else writes there."""
 
-    def __init__(self, folder: str | os.PathLike[str], settings: Settings, keep: int, part: str = "") -> None:
+    def __init__(self, folder: str | os.PathLike[str], settings: RunDescription, keep: int, part: str = "") -> None:
         self.folder, self.settings, self.keep = Path(folder).expanduser() / part, settings, keep
         self.scratch = isinstance(folder, Scratch)
         self._lock = contextlib.ExitStack()
@@ -78,10 +79,10 @@ class Checkpoints:
             self.folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise OSError(
-                f"the folder for checkpoints {self.folder} cannot be made ({error.strerror}): choose another."
+                f"the folder for checkpoints {self.folder} cannot be created ({error.strerror}): choose another."
             ) from None
         self._lock.enter_context(only_writer(self.folder))
-        for left in self.folder.glob(f"{UNFINISHED}*"):  # by a process that was killed
+        for left in self.folder.glob(f"{UNFINISHED}*"):  # left by a process that was killed
             shutil.rmtree(left, ignore_errors=True)
         return self
 
@@ -89,8 +90,8 @@ class Checkpoints:
         self._lock.close()
 
     def newest(self) -> Checkpoint | None:
-        """The newest whole checkpoint, after a check that it is of a run with the same settings."""
-        found, damaged = find(self.folder)
+        """Return the newest whole checkpoint, after a check that its run had the same settings."""
+        found, damaged = find_checkpoint(self.folder)
         if found is not None:
             for line in damaged:
                 warnings.warn(f"{line}; training goes on from step {found.step}.", RuntimeWarning, stacklevel=2)
@@ -98,7 +99,7 @@ class Checkpoints:
         return found
 
     def save(self, step: int, arrays: Arrays, about: Mapping[str, Any]) -> None:
-        """Writes a checkpoint, then takes away those that are too many."""
+        """Write a checkpoint, then delete those beyond the number to keep."""
         scratch = self.folder / f"{UNFINISHED}{STEP.format(step)}"
         text = json.dumps({"format": FORMAT, "step": step, "settings": self.settings, **about}, default=_plain)
         try:
@@ -107,40 +108,40 @@ class Checkpoints:
             os.replace(scratch, self.folder / STEP.format(step))
         except (OSError, ValueError) as error:
             shutil.rmtree(scratch, ignore_errors=True)
-            kept = max(steps(self.folder), default=None)
+            kept = max(checkpoint_folders(self.folder), default=None)
             rest = "there is none before it" if kept is None else f"that of step {kept} is still there"
             raise OSError(
                 f"the checkpoint of step {step} cannot be written to {self.folder} ({_reason(error)}); {rest}. "
                 "Make room or change the permissions."
             ) from error
-        for path in [path for at, path in steps(self.folder).items() if at > step]:
+        for path in [path for at, path in checkpoint_folders(self.folder).items() if at > step]:
             self._remove(path)  # damaged, or training would have begun there
-        for path in list(steps(self.folder).values())[: -self.keep]:
+        for path in list(checkpoint_folders(self.folder).values())[: -self.keep]:
             self._remove(path)
 
     def clear(self) -> None:
-        """Takes all checkpoints away."""
-        for path in steps(self.folder).values():
+        """Delete all checkpoints."""
+        for path in checkpoint_folders(self.folder).values():
             self._remove(path)
 
     def _remove(self, path: Path) -> None:
-        """Takes a checkpoint away, at no moment leaving half of one."""
+        """Delete a checkpoint, at no moment leaving half of one."""
         if path.exists():
             scratch = path.with_name(f"{UNFINISHED}old-{path.name}")
             os.replace(path, scratch)
             shutil.rmtree(scratch, ignore_errors=True)
 
 
-def find(folder: Path) -> tuple[Checkpoint | None, list[str]]:
-    """The newest whole checkpoint in a folder, if there are any, and what is wrong with those after it."""
+def find_checkpoint(folder: Path) -> tuple[Checkpoint | None, list[str]]:
+    """Return the newest whole checkpoint in a folder, if there is one, and what is wrong with those after it."""
     damaged = []
-    for step, path in reversed(steps(folder).items()):
+    for step, path in reversed(checkpoint_folders(folder).items()):
         try:
             if json.loads((path / MANIFEST).read_text(encoding="utf-8")) != _sums(path):
                 raise ValueError("its files are not those that were written")
             about = json.loads((path / ABOUT).read_text(encoding="utf-8"))
             if not isinstance(about, dict) or not isinstance(about.get("format"), int):
-                raise ValueError("it is something else")
+                raise ValueError("it is not a checkpoint")
             if about.get("step", step) != step:
                 raise ValueError(f"it is that of step {about['step']}")
         except (OSError, ValueError, RecursionError) as error:
@@ -148,27 +149,27 @@ def find(folder: Path) -> tuple[Checkpoint | None, list[str]]:
             continue
         if about["format"] > FORMAT:
             raise ValueError(f"{path} is of format {about['format']}, newer than the {FORMAT} known here: update mupc.")
-        return Checkpoint(path, step, about), damaged
+        return Checkpoint(path, step, _upgraded(about)), damaged
     if damaged:
         raise ValueError(
-            f"{damaged[0]}, and there is no other before it: delete the step-* folders in {folder} and train anew."
+            f"{damaged[0]}, and there is no other before it: delete the step-* folders in {folder} and train again from the start."
         )
     return None, []
 
 
-def steps(folder: Path) -> dict[int, Path]:
-    """The checkpoints in a folder by the steps taken, whole or damaged, in this order."""
+def checkpoint_folders(folder: Path) -> dict[int, Path]:
+    """Return the checkpoints in a folder by the steps taken, whole or damaged, in this order."""
     found = {path: re.fullmatch(r"step-(\d+)", path.name) for path in folder.glob("step-*") if path.is_dir()}
     return dict(sorted((int(match[1]), path) for path, match in found.items() if match))
 
 
 def _write(scratch: Path, arrays: Arrays, about: str) -> None:
-    """All files of a checkpoint, the list of their checksums last."""
+    """Write all files of a checkpoint, the list of their checksums last."""
     import orbax.checkpoint as ocp
 
     shutil.rmtree(scratch, ignore_errors=True)
     if shutil.disk_usage(scratch.parent).free < SPARE + sum(array.nbytes for array in arrays.values()):
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))  # orbax says it less quietly
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))  # orbax would print a traceback
     scratch.mkdir()
     with _quietly(), ocp.Checkpointer(ocp.StandardCheckpointHandler()) as writer:
         writer.save((scratch / ARRAYS).absolute(), args=ocp.args.StandardSave(arrays))
@@ -177,7 +178,7 @@ def _write(scratch: Path, arrays: Arrays, about: str) -> None:
 
 
 def _sums(folder: Path) -> dict[str, int]:
-    """A checksum of every file, by its path. Orbax itself does not see a changed bit in an array."""
+    """Return a checksum of every file, by its path. Orbax itself does not notice a changed bit in an array."""
     files = (path for path in folder.rglob("*") if path.is_file() and path != folder / MANIFEST)
     return {path.relative_to(folder).as_posix(): _sum(path) for path in sorted(files)}
 
@@ -191,7 +192,7 @@ def _sum(path: Path) -> int:
 
 
 def _plain(value: Any) -> Any:
-    """Numpy's numbers as JSON has them."""
+    """Return numpy's numbers as JSON has them."""
     if hasattr(value, "tolist"):
         return value.tolist()
     kind = type(value).__name__
@@ -199,7 +200,7 @@ def _plain(value: Any) -> Any:
 
 
 def _reason(error: Exception) -> str:
-    """What went wrong, in a few words."""
+    """Return what went wrong, in a few words."""
     code = re.search(r"os_error_code='(\d+)'", str(error))  # how orbax tells of the disk
     if code:
         return os.strerror(int(code[1]))
@@ -208,7 +209,7 @@ def _reason(error: Exception) -> str:
 
 @contextlib.contextmanager
 def _quietly() -> Iterator[None]:
-    """Without the tracebacks that orbax prints besides raising."""
+    """Silence the tracebacks that orbax prints in addition to raising."""
     logger = logging.getLogger("absl")
     level = logger.level
     logger.setLevel(logging.CRITICAL + 1)
@@ -218,29 +219,50 @@ def _quietly() -> Iterator[None]:
         logger.setLevel(level)
 
 
-def describe(job: Job, network: Network, dataset: Dataset) -> Settings:
-    """Everything that a run must have in common with one whose checkpoint it goes on from, by name. How long to train
-    and when to evaluate are not among them. Of many runs the job has the numbers of all, and the network is one."""
+def describe_run(job: TrainJob, network: AbstractNetwork, dataset: Dataset) -> RunDescription:
+    """Return everything that a run must have in common with one whose checkpoint it goes on from, by name. The length of
+    training and the times of evaluations are not part of it. For many runs the job has the numbers of all of them, and
+    the network is one."""
+    context, source = job.context, job.source
     parts = {
-        "precision": job.precision,
+        "precision": context.precision,
         "network": jax.eval_shape(lambda n: n, network),  # weights change
-        "solver": job.solver,
-        "energy": job.energy,
-        "classes": job.format.classes,
-        "image_shape": job.format.image_shape,
-        "unsupervised": job.format.unsupervised,
+        "algorithm": job.algorithm,
+        "energy": context.energy,
+        "classes": source.format.classes,
+        "image_shape": source.format.image_shape,
+        "unsupervised": source.format.unsupervised,
         "normalisation": dataset.normalisation,
-        "weight_lr": job.weight_lr,
-        "optimiser": job.optimiser,
-        "schedule": job.schedule,
-        "batch_size": job.batch_size,
-        "augment": job.augment,
-        "key": jr.key_data(job.key).tolist(),
+        "weight_lr": context.weight_lr,
+        "optimiser": context.optimiser,
+        "schedule": context.schedule,
+        "batch_size": source.batch_size,
+        "augment": source.augments,
+        "key": jr.key_data(source.key).tolist(),
     }
-    first = {f"network.{name}": getattr(network, name) for name in ("width", "hidden_layers")}  # ahead of shapes
+    sizes = ("width", "hidden_layers")  # named first, ahead of the shapes that follow from them
+    first = {f"network.{name}": getattr(network, name) for name in sizes if hasattr(network, name)}
     data = {f"the training data ({name})": getattr(dataset.train, name) for name in ("raw", "targets")}
     pairs = (pair for name, part in (first | parts | data).items() for pair in _flat(name, part))
     return {name: str(value) for name, value in pairs}
+
+
+def _upgraded(about: dict[str, Any]) -> dict[str, Any]:
+    """Return what a checkpoint of format 1 says in the words of format 2, where the solver is part of an algorithm."""
+    if about["format"] > 1 or not isinstance(about.get("settings"), dict):
+        return about
+    settings = dict(about["settings"])
+    solver = {name: settings.pop(name) for name in list(settings) if name.split(".")[0] == "solver"}
+    solver.pop("solver.limit", None)
+    if solver.get("solver.momentum") == "0.0":
+        solver["solver.momentum"] = "None"
+    if solver.get("solver") == "GradientDescent":
+        solver["solver.settings"] = "None"
+    renamed = {"solver.refresh": "solver.refresh_every", "solver.keeps_rest": "solver.leaves_rest"}
+    if solver.get("solver") == "None":
+        return about | {"settings": settings | {"algorithm": "BP"}}
+    named = {f"algorithm.{renamed.get(name, name)}": value for name, value in solver.items()}
+    return about | {"settings": settings | {"algorithm": "PC"} | named}
 
 
 def _flat(name: str, value: Any) -> Iterator[tuple[str, Any]]:
@@ -257,16 +279,16 @@ def _flat(name: str, value: Any) -> Iterator[tuple[str, Any]]:
     elif isinstance(value, jax.Array):
         yield name, value.tolist()
     else:
-        yield name, getattr(value, "__qualname__", value)  # a function's text would tell where in memory it is
+        yield name, getattr(value, "__qualname__", value)  # a function's own text would hold its address in memory
 
 
 def _content(array: jax.ShapeDtypeStruct | np.ndarray) -> str:
-    """The form of an array, and a checksum of one that is there."""
+    """Return the form of an array, and a checksum of its content if it has any."""
     form = f"{array.dtype}{list(array.shape)}"
     return f"{form} with checksum {zlib.crc32(array.tobytes()):08x}" if isinstance(array, np.ndarray) else form
 
 
-def _check_settings(folder: Path, saved: Settings, now: Settings) -> None:
+def _check_settings(folder: Path, saved: RunDescription, now: RunDescription) -> None:
     for name in now | saved:
         if saved.get(name) != now.get(name):
             raise ValueError(

@@ -1,5 +1,6 @@
-"""Check that a network fits into memory before its weights are made."""
+"""How much memory a device has free, and whether a network fits into it."""
 
+import os
 from collections.abc import Callable
 
 import equinox as eqx
@@ -7,10 +8,21 @@ import jax
 
 from ..io import checks
 from ..network import Network
-from ._fit_many import free_memory
+
+MEMORY_SHARE = 0.5
+"""The part of the free memory of a device (of a computer's whole memory) that an estimate may take."""
 
 COPIES = 4
 """The least that training keeps of every weight: the weight, its gradient and Adam's two moments."""
+
+
+def free_memory() -> float:
+    """Return the bytes that training may plan with."""
+    device = jax.devices()[0]
+    stats = device.memory_stats() if device.platform != "cpu" else None
+    if stats and "bytes_limit" in stats:
+        return MEMORY_SHARE * (stats["bytes_limit"] - stats["bytes_in_use"])
+    return MEMORY_SHARE * os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
 
 
 def check_room(make: Callable[[], Network], seeds: int = 1) -> None:

@@ -1,8 +1,7 @@
 """The interface of every inference solver."""
 
 import abc
-from collections.abc import Sequence
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Generic, NamedTuple, Self, TypeVar
 
 import equinox as eqx
 import jax
@@ -10,98 +9,105 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Int
 
 from ...io import checks
-from ...network import Network, Real, Scalar
-from .._problem import Errors, Increments, Problem, gradient_norm
+from ...network import Real, Scalar
+from .._problem import AbstractProblem, Point, Unknowns
 from .._solution import RESULTS
 
 State = TypeVar("State")
+Solver = TypeVar("Solver", bound="AbstractSolver | None")
+Stop = tuple[Bool[Array, ""], RESULTS]
+"""Whether to stop, and why."""
 
 
 class Progress(NamedTuple):
-    """What the loop knows: the gradient norm at the start, and the steps taken."""
+    """What the loop knows: the gradient norm at the start, the norm now, and the steps taken."""
 
     first_norm: Scalar
+    norm: Scalar
     taken: Int[Array, ""]
+
+    def below(self, tol: Real) -> Bool[Array, ""]:
+        """Return whether the gradient norm has fallen to the fraction `tol` of its start."""
+        return self.norm <= tol * self.first_norm
 
 
 class AbstractSolver(eqx.Module, Generic[State]):
-    """A rule that moves activities one step. The shared loop owns iteration, the step limit, the tolerance, the check
+    """A rule that moves activities one step. One loop serves all solvers: it owns iteration, the step limit, the check
     for non-finite values, the history and the active window.
 
-    - `steps`: the most steps to take. `tol`: stop when the gradient norm is below this fraction of its start; None
-      for a fixed number of steps.
+    - `steps`: the most steps to take.
     - `local`: a step moves information by one layer only and leaves what has no gradient where it is. The loop then
-      skips the layers that no step has reached yet. Momentum qualifies, weight decay of the iterate, noise or
-      anything that solves globally does not.
+      leaves out the layers that no step has reached yet. Momentum qualifies; weight decay of the iterate, noise, and
+      anything that solves globally do not.
     """
 
     steps: eqx.AbstractVar[int]
-    tol: eqx.AbstractVar[Real | None]
 
     @property
     @abc.abstractmethod
     def local(self) -> bool:
-        """See above."""
+        """Whether layers that no step has reached may be left out."""
 
     @abc.abstractmethod
-    def init(self, problem: Problem, delta: Increments) -> State:
-        """The state before the first step, at δ = 0. Arrays in it that belong to layers have the shape of
-        `delta.hidden`, and are zero where a local solver has not been."""
+    def init(self, problem: AbstractProblem[Unknowns], point: Point) -> State:
+        """Return the state before the first step, or raise a `ValueError` for a problem that this solver cannot solve.
+        Arrays in the state that belong to layers have the shape of the unknowns, and a local solver has zeros in them
+        where it has not been."""
 
     @abc.abstractmethod
-    def step(self, problem: Problem, delta: Increments, gradient: Increments, state: State) -> tuple[Increments, State]:
-        """The next δ and state, given the gradient at δ."""
+    def step(
+        self, problem: AbstractProblem[Unknowns], point: Point, gradient: Unknowns, state: State
+    ) -> tuple[Point, State]:
+        """Return the next point and state, given the gradient at this point."""
 
-    def all_steps(self, problem: Problem, plan: Sequence[tuple[int, int]]) -> Increments | None:
-        """δ after all steps, by a program made for this case and this device; None where there is none. The plan tells
-        on how many of the uppermost layers (at last all of the problem's) how many steps are to be taken."""
-        return None
+    @abc.abstractmethod
+    def terminate(self, state: State, progress: Progress) -> Stop | None:
+        """Return whether to stop before another step, and why. None: this solver always takes all steps."""
 
-    def errors(self, problem: Problem, delta: Increments, state: State) -> Errors:
-        """The errors at δ; a solver that knows them better than by their definition says so here."""
-        return problem.errors(delta)
 
-    @property
-    def stops_early(self) -> bool:
-        """Whether `terminate` can end inference before the step limit."""
-        return self.tol is not None
-
-    def terminate(self, gradient: Increments, state: State, progress: Progress) -> tuple[Bool[Array, ""], RESULTS]:
-        """Whether to stop before another step, and why: the gradient norm against the tolerance."""
-        tol = 0.0 if self.tol is None else self.tol
-        result: Any = RESULTS.converged
-        return gradient_norm(gradient) <= tol * progress.first_norm, result
-
-    def check(self, network: Network, problem: Problem) -> None:
-        """Raises a ValueError for a network or an energy that this solver cannot do."""
-        return
+class AbstractTunableSolver(AbstractSolver[State]):
+    """A solver that can find its own settings from a problem. The loop calls `tuned` at the start of every inference;
+    `fit` calls it once every `refresh` weight updates and keeps what it returns."""
 
     @property
-    def retunes_every(self) -> int | None:
-        """After how many weight updates training should call `tuned` anew; None for a solver that never needs it."""
-        return None
+    @abc.abstractmethod
+    def refresh(self) -> int | None:
+        """After how many weight updates to tune again; None: there is nothing to tune."""
 
-    def tuned(self, problem: Problem) -> "AbstractSolver":
-        """The solver with what it finds out about the problem by itself; most have nothing to find out."""
-        return self
+    @abc.abstractmethod
+    def tuned(self, problem: AbstractProblem) -> Self:
+        """Return the solver with settings for this problem; a solver that has them already returns itself."""
 
 
-def check_solver(solver: Any, cure: str = "") -> None:
-    """What inference is done with."""
+def check_solver(solver: object) -> None:
+    """Accept a solver."""
     if not isinstance(solver, AbstractSolver):
-        raise TypeError(
-            f"solver must be a solver such as mupc.GradientDescent(lr=0.01, steps=8), got {solver!r}.{cure}"
+        raise checks.ArgumentTypeError(
+            "solver",
+            f"must be a solver such as mupc.GradientDescent(lr=0.01, steps=8), got {checks.literal(solver)}.",
         )
 
 
 def check_limits(steps: int, tol: Real | None) -> None:
-    """What every solver asks of its step limit and tolerance."""
+    """Check the step limit and the tolerance of a solver."""
     checks.integer("steps", steps, 0)
     if tol is not None:
         checks.number("tol", tol, above=0, below=1)
 
 
-def traced(solver: AbstractSolver | None) -> AbstractSolver | None:
-    """The solver with its numbers as arrays, so that a new step size does not compile anew. Zero means that something
-    is off, and stays a plain number, so that it costs nothing."""
-    return jax.tree.map(lambda leaf: jnp.asarray(leaf) if isinstance(leaf, float) and leaf else leaf, solver)
+def converged_below(tol: Real | None, progress: Progress) -> Stop | None:
+    """Stop when the gradient norm has fallen to the fraction `tol` of its start; None without a tolerance."""
+    if tol is None:
+        return None
+    result: RESULTS = RESULTS.converged  # type: ignore[assignment]
+    return progress.below(tol), result
+
+
+def either(first: Stop, second: Stop) -> Stop:
+    """Stop when one of two rules says so, for the first one's reason if both do."""
+    return first[0] | second[0], RESULTS.where(first[0], first[1], second[1])  # type: ignore[attr-defined]
+
+
+def traced(solver: Solver) -> Solver:
+    """Return the solver with its numbers as arrays, so that a new step size needs no new program."""
+    return jax.tree.map(lambda leaf: jnp.asarray(leaf) if isinstance(leaf, float) else leaf, solver)

@@ -1,5 +1,6 @@
 """Gauss–Newton with the errors as unknowns: every layer gets a signal of the same order, at any depth."""
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
@@ -8,24 +9,28 @@ from jaxtyping import Array, Bool, Int
 
 from ...io import checks
 from ...network import Real, Scalar
-from .._linearised import linearise
-from .._problem import Errors, Increments, PerSample, Problem, dot
+from .._problem import AbstractProblem, PerSample, Point, Unknowns
 from .._solution import RESULTS
-from ._base import AbstractSolver, Progress, check_limits
+from ._base import AbstractSolver, Progress, Stop, check_limits, converged_below, either
 
 ENOUGH = 0.2
 """A step must lower the energy by this part of what the linearised problem promises."""
 
 
-class _State(NamedTuple):
-    errors: Errors
-    values: PerSample  # the energy of each sample
-    first: Scalar  # the mean energy at the start, and before the latest step
-    before: Scalar
+class _Energies(NamedTuple):
+    values: PerSample  # of each sample
+    first: Scalar  # the mean at the start
+    before: Scalar  # the mean before the latest step
 
 
-class ErrorSpace(AbstractSolver[_State]):
-    """Minimises F over the errors e of the hidden layers, from which the activities follow, z_ℓ = f_ℓ(z_{ℓ-1}) + e_ℓ.
+class _Attempt(NamedTuple):
+    point: Point
+    values: PerSample
+    enough: Bool[Array, " batch"]
+
+
+class ErrorSpace(AbstractSolver[_Energies]):
+    """Minimise F over the errors e of the hidden layers, from which the activities follow, z_ℓ = f_ℓ(z_{ℓ-1}) + e_ℓ.
 
     In these unknowns the Hessian is the identity plus a matrix of the output's rank, so that a few conjugate-gradient
     steps, each one pass up and one pass down the network, solve the linearised problem at any depth: one outer step
@@ -34,7 +39,7 @@ class ErrorSpace(AbstractSolver[_State]):
 
     **Arguments:**
 
-    - `steps`: outer steps, at each of which the network is linearised anew. One is enough for training.
+    - `steps`: outer steps, each of which linearises the network again. One is enough for training.
     - `cg_steps`: conjugate-gradient steps in each; None for as many as the number format can use.
     - `tol`: stop when the gradient norm has fallen to this fraction of its start, or earlier when a step lowers the
       energy by less than the fraction `energy_tol` (by default `tol`) of the decrease so far, as happens at minima
@@ -72,54 +77,53 @@ class ErrorSpace(AbstractSolver[_State]):
     def local(self) -> bool:
         return False
 
-    @property
-    def stops_early(self) -> bool:
-        return self.tol is not None or self.energy_tol is not None
-
-    def init(self, problem: Problem, delta: Increments) -> _State:
-        e = problem.errors_at_start()
-        values = problem.values(delta, e)
-        return _State(e, values, jnp.mean(values), jnp.full((), jnp.inf, values.dtype))
-
-    def errors(self, problem: Problem, delta: Increments, state: _State) -> Errors:
-        return state.errors
+    def init(self, problem: AbstractProblem, point: Point) -> _Energies:
+        values = problem.values(point)
+        return _Energies(values, jnp.mean(values), jnp.full((), jnp.inf, values.dtype))
 
     def step(
-        self, problem: Problem, delta: Increments, gradient: Increments, state: _State
-    ) -> tuple[Increments, _State]:
-        linear = linearise(problem, delta, state.errors).with_response()
+        self, problem: AbstractProblem[Unknowns], point: Point, gradient: Unknowns, state: _Energies
+    ) -> tuple[Point, _Energies]:
+        linear = problem.linearise(point).with_jacobian()
         slope = linear.error_gradient()
-        eps = float(jnp.finfo(problem.base.dtype).eps)
+        eps = float(jnp.finfo(state.values.dtype).eps)
         change = linear.solve(jax.tree.map(jnp.negative, slope), self.cg_steps, tol=eps)
-        promised = -dot(slope, change) / 2
-        start = Increments(state.errors.hidden, delta.input)
+        promised = -problem.dot(slope, change) / 2
+        start = problem.as_unknowns(point)
 
-        def attempt(length: PerSample) -> tuple[Increments, Errors, PerSample, Bool[Array, " batch"]]:
-            moved, e = problem.follow(jax.tree.map(lambda a, b: a + length * b, start, change))
-            values = problem.values(moved, e)
+        def attempt(length: PerSample) -> _Attempt:
+            moved = problem.follow(problem.move(start, length, change))
+            values = problem.values(moved)
             enough = values <= state.values - ENOUGH * length * promised + 8 * eps * jnp.abs(state.values)
-            return moved, e, values, enough
+            return _Attempt(moved, values, enough)
+
+        found = self._search(attempt, jnp.ones_like(state.values))
+        return found.point, _Energies(found.values, state.first, jnp.mean(state.values))
+
+    def _search(self, attempt: Callable[[PerSample], _Attempt], length: PerSample) -> _Attempt:
+        """Halve the step of each sample until it lowers the energy enough; at last, take none."""
 
         def unfinished(carry: tuple) -> Bool[Array, ""]:
-            return (carry[0] <= self.halvings) & ~jnp.all(carry[2][3])
+            return (carry[0] <= self.halvings) & ~jnp.all(carry[2].enough)
 
-        def shorten(carry: tuple[Int[Array, ""], PerSample, Any]) -> tuple[Int[Array, ""], PerSample, Any]:
+        def shorten(carry: tuple[Int[Array, ""], PerSample, _Attempt]) -> tuple[Int[Array, ""], PerSample, _Attempt]:
             count, length, found = carry
-            length = jnp.where(found[3], length, length / 2)
-            length = jnp.where(count == self.halvings, jnp.where(found[3], length, 0), length)
+            length = jnp.where(found.enough, length, length / 2)
+            length = jnp.where(count == self.halvings, jnp.where(found.enough, length, 0), length)
             return count + 1, length, attempt(length)
 
-        length = jnp.ones_like(state.values)
         found = attempt(length)
-        if self.halvings:
-            found = jax.lax.while_loop(unfinished, shorten, (jnp.zeros((), int), length, found))[2]
-        moved, e, values, _ = found
-        return moved, _State(e, values, state.first, jnp.mean(state.values))
+        if not self.halvings:
+            return found
+        ended: tuple[Any, Any, _Attempt] = jax.lax.while_loop(unfinished, shorten, (jnp.zeros((), int), length, found))
+        return ended[2]
 
-    def terminate(self, gradient: Increments, state: _State, progress: Progress) -> tuple[Bool[Array, ""], RESULTS]:
-        converged, result = super().terminate(gradient, state, progress)
+    def terminate(self, state: _Energies, progress: Progress) -> Stop | None:
+        converged = converged_below(self.tol, progress)
         limit = self.tol if self.energy_tol is None else self.energy_tol
+        if limit is None:
+            return converged
         now = jnp.mean(state.values)
-        settled = state.before - now <= (0.0 if limit is None else limit) * (state.first - now)
-        where: Any = RESULTS.where
-        return converged | settled, where(converged, result, RESULTS.settled)
+        why: Any = RESULTS.settled
+        settled = state.before - now <= limit * (state.first - now), why
+        return settled if converged is None else either(converged, settled)

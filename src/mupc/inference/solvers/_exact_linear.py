@@ -7,10 +7,12 @@ import jax.numpy as jnp
 import jax.scipy.linalg as jsl
 from jaxtyping import Array, Float
 
-from ...network import Network, Real
+from ...io import checks
+from ...network import Real
+from .._dense_problem import DenseProblem, Increments
 from .._energy import Energy
-from .._problem import Increments, Problem
-from ._base import AbstractSolver, check_limits
+from .._problem import AbstractProblem, Point
+from ._base import AbstractSolver, Progress, Stop, check_limits, converged_below
 
 Matrix = Float[Array, "_ _"]
 Blocks = Float[Array, "blocks size size"]
@@ -64,28 +66,36 @@ class ExactLinear(AbstractSolver[_Factors]):
     def local(self) -> bool:
         return False
 
-    def check(self, network: Network, problem: Problem) -> None:
-        cure = "Use mupc.ErrorSpace(steps=10, tol=1e-3) instead."
-        if network.activation.name != "linear":
-            raise ValueError(f"ExactLinear needs a linear network, got activation {network.activation.name!r}. {cure}")
-        if problem.energy.loss != "mse":
-            raise ValueError(f'ExactLinear needs the loss "mse", got {problem.energy.loss!r}. {cure}')
-        if problem.base_input is not None and not problem.energy.decays_activities:
-            raise ValueError(
-                "ExactLinear needs activity decay when z₀ is free: without it the equilibrium is not unique. "
-                "Set activity_decay in mupc.Energy, or use mupc.ErrorSpace."
-            )
-
-    def init(self, problem: Problem, delta: Increments) -> _Factors:
-        return _factorise(problem)
+    def init(self, problem: AbstractProblem, point: Point) -> _Factors:
+        return _factorise(_checked(problem))
 
     def step(
-        self, problem: Problem, delta: Increments, gradient: Increments, state: _Factors
-    ) -> tuple[Increments, _Factors]:
-        return jax.tree.map(jnp.subtract, delta, _solve(state, gradient)), state
+        self, problem: AbstractProblem, point: Point, gradient: Increments, state: _Factors
+    ) -> tuple[Point, _Factors]:
+        return problem.at(jax.tree.map(jnp.subtract, point.delta, _solve(state, gradient))), state
+
+    def terminate(self, state: _Factors, progress: Progress) -> Stop | None:
+        return converged_below(self.tol, progress)
 
 
-def _factorise(problem: Problem) -> _Factors:
+def _checked(problem: AbstractProblem) -> DenseProblem:
+    """Return a problem that elimination can solve."""
+    other = "Use {ErrorSpace} with several steps and a tolerance instead."
+    activation = problem.activation.name if isinstance(problem, DenseProblem) else "not known"
+    if not isinstance(problem, DenseProblem) or activation != "linear":
+        raise checks.ArgumentError("ExactLinear", f"needs a linear network, got activation {activation!r}.", other)
+    if problem.energy.loss != "mse":
+        raise checks.ArgumentError("ExactLinear", f'needs the loss "mse", got {problem.energy.loss!r}.', other)
+    if problem.singular and not problem.energy.decays_activities:
+        raise checks.ArgumentError(
+            "ExactLinear",
+            "needs activity decay when z₀ is free: without it the equilibrium is not unique.",
+            "Set {activity_decay} in the energy, or use {ErrorSpace}.",
+        )
+    return problem
+
+
+def _factorise(problem: DenseProblem) -> _Factors:
     first, hidden, last = problem.multipliers
     depth, width, _ = problem.base.shape
     eye = jnp.eye(width, dtype=problem.base.dtype)

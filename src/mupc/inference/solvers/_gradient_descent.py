@@ -1,19 +1,17 @@
 """Gradient descent on the activities, the paper's inference, with momentum and with automatic settings."""
 
-import dataclasses
-from collections.abc import Sequence
-from typing import Any
+from typing import Any, Literal, NamedTuple
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Int
+from jaxtyping import Array, Int
 
 from ...io import checks
-from ...network import Network, Real
-from .._problem import Increments, Problem
+from ...network import Real, Scalar
+from .._problem import AbstractProblem, Point, Unknowns, zeros
 from .._solution import RESULTS
-from ..kernels import _blocked, _fused
-from ._base import AbstractSolver, Progress, check_limits
+from ._base import AbstractTunableSolver, Progress, Stop, check_limits, converged_below, either
 from ._spectrum import extremes
 
 AUTO = "auto"
@@ -21,12 +19,34 @@ AUTO_TOL, AUTO_STEPS, AUTO_REFRESH = 1e-3, 10_000, 100
 MARGIN = 1.05
 """The largest eigenvalue is found a little too small, and differs a little between batches."""
 
-
 PATIENCE = 4
 """Times the number of steps that a quadratic energy would need: curvature changes on the way to the equilibrium."""
 
 
-class GradientDescent(AbstractSolver[Increments | None]):
+class DescentSettings(eqx.Module):
+    """Step size, momentum and step limit that suit the spectrum of a problem."""
+
+    lr: Scalar
+    momentum: Scalar
+    limit: Int[Array, ""]
+
+    @classmethod
+    def of(cls, problem: AbstractProblem, tol: Real, steps: int) -> "DescentSettings":
+        """Estimate the extreme eigenvalues of a problem, and choose settings for them."""
+        largest, smallest = extremes(problem)
+        top = MARGIN * jnp.max(largest)
+        root = jnp.sqrt(top / jnp.maximum(jnp.min(smallest), jnp.finfo(top.dtype).tiny))
+        count = PATIENCE * root * jnp.log(1 / jnp.asarray(tol)) + 2 * problem.depth
+        limit = jnp.minimum(jnp.nan_to_num(count, nan=0, posinf=steps), steps).astype(int)
+        return cls(1 / top, (root - 1) / (root + 1), limit)
+
+
+class _Descent(NamedTuple):
+    velocity: Any  # None without momentum
+    settings: DescentSettings | None  # None with settings of the user's own
+
+
+class GradientDescent(AbstractTunableSolver[_Descent]):
     """z ← z − lr·∂F/∂z for every sample and layer at once, with momentum if asked for.
 
     **Arguments:**
@@ -41,7 +61,7 @@ class GradientDescent(AbstractSolver[Increments | None]):
     With `lr="auto"` the step size, Nesterov's momentum and the number of steps come from the largest and smallest
     eigenvalue λ₁, λ₀ of the activity Hessian, estimated at the start: lr = 1/λ₁, momentum (√κ−1)/(√κ+1) with
     κ = λ₁/λ₀, and up to 4·√κ·log(1/tol) steps. `tol` is then 1e-3 by default, `steps` an upper limit (10,000 by
-    default), and `mupc.fit` estimates anew every `refresh` weight updates.
+    default), and `mupc.fit` estimates again every `refresh` weight updates.
 
     **Example:**
 
@@ -58,41 +78,45 @@ class GradientDescent(AbstractSolver[Increments | None]):
 
     lr: Real | str
     steps: int
-    momentum: Real
+    momentum: Real | None
     nesterov: bool
     tol: Real | None
-    refresh: int
-    limit: Int[Array, ""] | None  # the number of steps that automatic settings allow
+    refresh_every: int
+    settings: DescentSettings | None
 
     def __init__(
         self,
-        lr: Any,
+        lr: Real | Literal["auto"],
         steps: int | None = None,
         *,
-        momentum: Any = 0.0,
+        momentum: Real | None = None,
         nesterov: bool = False,
-        tol: Any = None,
+        tol: Real | None = None,
         refresh: int = AUTO_REFRESH,
-        limit: Int[Array, ""] | None = None,
     ) -> None:
         auto = isinstance(lr, str)
+        if isinstance(momentum, int | float) and momentum == 0:
+            momentum = None
         if auto and lr != AUTO:
-            raise ValueError(f'lr must be a number or "auto", got {lr!r}.')
+            raise checks.ArgumentError("lr", f'must be a number or "auto", got {lr!r}.')
         if not auto and steps is None:
-            raise ValueError('steps is missing: say how many, such as steps=16, or use lr="auto".')
-        if auto and not (isinstance(momentum, int | float) and momentum == 0):
-            raise ValueError(f'lr="auto" chooses the momentum itself, got momentum={momentum!r}. Leave it out.')
+            raise checks.ArgumentError("steps", "is missing:", 'give a number, such as 16, or use {lr} "auto".')
+        if auto and momentum is not None:
+            raise checks.ArgumentError(
+                "momentum", f'is chosen by {{lr}} "auto" itself, got {momentum!r}.', "Leave it out."
+            )
         if not auto:
             checks.number("lr", lr, above=0)
-        checks.number("momentum", momentum, at_least=0, below=1)
+        if momentum is not None:
+            checks.number("momentum", momentum, at_least=0, below=1)
         checks.boolean("nesterov", nesterov)
         self.lr = lr
         self.steps = AUTO_STEPS if steps is None else steps
         self.momentum = momentum
         self.nesterov = nesterov or auto
         self.tol = AUTO_TOL if auto and tol is None else tol
-        self.refresh = checks.integer("refresh", refresh, 1)
-        self.limit = limit
+        self.refresh_every = checks.integer("refresh", refresh, 1)
+        self.settings = None
         check_limits(self.steps, self.tol)
 
     @property
@@ -100,55 +124,42 @@ class GradientDescent(AbstractSolver[Increments | None]):
         return True
 
     @property
-    def _plain(self) -> bool:
-        return isinstance(self.momentum, int | float) and self.momentum == 0
-
-    def all_steps(self, problem: Problem, plan: Sequence[tuple[int, int]]) -> Increments | None:
-        if not self._plain or self.stops_early or isinstance(self.lr, str):
+    def plain_rate(self) -> Real | None:
+        """The step size of plain descent, with neither momentum nor a tolerance; None for other forms."""
+        if isinstance(self.lr, str) or self.momentum is not None or self.tol is not None:
             return None
-        if _fused.available(problem):
-            return _fused.descend(problem, self.lr, self.steps)
-        return _blocked.descend(problem, self.lr, plan) if _blocked.available(problem) else None
+        return self.lr
 
-    def init(self, problem: Problem, delta: Increments) -> Increments | None:
-        return None if self._plain else jax.tree.map(jnp.zeros_like, delta)
+    def init(self, problem: AbstractProblem, point: Point) -> _Descent:
+        still = self.settings is None and self.momentum is None
+        return _Descent(None if still else zeros(point.delta), self.settings)
 
     def step(
-        self, problem: Problem, delta: Increments, gradient: Increments, state: Increments | None
-    ) -> tuple[Increments, Increments | None]:
-        if state is None:
-            return jax.tree.map(lambda d, g: d - self.lr * g, delta, gradient), None
-        velocity = jax.tree.map(lambda v, g: self.momentum * v + g, state, gradient)
-        ahead = jax.tree.map(lambda v, g: self.momentum * v + g, velocity, gradient) if self.nesterov else velocity
-        return jax.tree.map(lambda d, a: d - self.lr * a, delta, ahead), velocity
+        self, problem: AbstractProblem[Unknowns], point: Point, gradient: Unknowns, state: _Descent
+    ) -> tuple[Point, _Descent]:
+        settings = state.settings
+        lr, momentum = (self.lr, self.momentum) if settings is None else (settings.lr, settings.momentum)
+        ahead, velocity = gradient, state.velocity
+        if velocity is not None:
+            velocity = jax.tree.map(lambda v, g: momentum * v + g, velocity, gradient)
+            ahead = jax.tree.map(lambda v, g: momentum * v + g, velocity, gradient) if self.nesterov else velocity
+        delta = jax.tree.map(lambda d, a: d - lr * a, point.delta, ahead)
+        return problem.at(delta), _Descent(velocity, settings)
 
-    def terminate(
-        self, gradient: Increments, state: Increments | None, progress: Progress
-    ) -> tuple[Bool[Array, ""], RESULTS]:
-        done, result = super().terminate(gradient, state, progress)
-        if self.limit is None:
-            return done, result
-        where: Any = RESULTS.where
-        return done | (progress.taken >= self.limit), where(done, result, RESULTS.not_converged)
-
-    def check(self, network: Network, problem: Problem) -> None:
-        if isinstance(self.lr, str) and problem.base_input is not None and not problem.energy.decays_activities:
-            raise ValueError(
-                'lr="auto" needs a positive definite Hessian, and with a free z₀ it is only semidefinite. '
-                "Give lr a number, add activity decay, or use mupc.ErrorSpace."
-            )
+    def terminate(self, state: _Descent, progress: Progress) -> Stop | None:
+        converged = converged_below(self.tol, progress)
+        if converged is None or state.settings is None:
+            return converged
+        out_of_steps: Any = RESULTS.not_converged
+        return either(converged, (progress.taken >= state.settings.limit, out_of_steps))
 
     @property
-    def retunes_every(self) -> int | None:
-        return self.refresh if isinstance(self.lr, str) else None
+    def refresh(self) -> int | None:
+        return self.refresh_every if isinstance(self.lr, str) else None
 
-    def tuned(self, problem: Problem) -> "GradientDescent":
-        if not isinstance(self.lr, str):
+    def tuned(self, problem: AbstractProblem) -> "GradientDescent":
+        if not isinstance(self.lr, str) or self.settings is not None:
             return self
-        largest, smallest = extremes(problem)
-        top = MARGIN * jnp.max(largest)
-        root = jnp.sqrt(top / jnp.maximum(jnp.min(smallest), jnp.finfo(top.dtype).tiny))
         tol = AUTO_TOL if self.tol is None else self.tol
-        count = PATIENCE * root * jnp.log(1 / jnp.asarray(tol)) + 2 * problem.depth
-        limit = jnp.minimum(jnp.nan_to_num(count, nan=0, posinf=self.steps), self.steps).astype(int)
-        return dataclasses.replace(self, lr=1 / top, momentum=(root - 1) / (root + 1), limit=limit)
+        settings = DescentSettings.of(problem, tol, self.steps)
+        return eqx.tree_at(lambda s: s.settings, self, settings, is_leaf=lambda leaf: leaf is None)

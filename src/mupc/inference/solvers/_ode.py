@@ -5,19 +5,18 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool
 
 from ...io import checks
 from ...network import Real, Scalar
-from .._problem import Increments, Problem, gradient_norm
+from .._problem import AbstractProblem, Point, Unknowns
 from .._solution import RESULTS
-from ._base import AbstractSolver, Progress, check_limits
+from ._base import AbstractSolver, Progress, Stop, check_limits, converged_below, either
 
 if TYPE_CHECKING:
     import diffrax
 
 
-class _State(NamedTuple):
+class _FlowState(NamedTuple):
     start: Scalar  # of the next step
     end: Scalar
     scale: Scalar  # the size of activities that atol is relative to
@@ -26,7 +25,7 @@ class _State(NamedTuple):
     jump: Any
 
 
-class ODE(AbstractSolver[_State]):
+class ODE(AbstractSolver[_FlowState]):
     """dz/dt = −∂F/∂z from t = 0 to `t1`, or until it has come to rest.
 
     **Arguments:**
@@ -61,14 +60,14 @@ class ODE(AbstractSolver[_State]):
 
     def __init__(
         self,
-        solver: Any = None,
-        t1: Any = 1000.0,
+        solver: "diffrax.AbstractSolver | None" = None,
+        t1: Real = 1000.0,
         *,
-        dt0: Any = None,
-        rtol: Any = None,
-        atol: Any = None,
+        dt0: Real | None = None,
+        rtol: Real | None = None,
+        atol: Real | None = None,
         steps: int = 4096,
-        tol: Any = 1e-3,
+        tol: Real | None = 1e-3,
     ) -> None:
         diffrax = _diffrax()
         self.solver = diffrax.Tsit5() if solver is None else solver
@@ -88,28 +87,24 @@ class ODE(AbstractSolver[_State]):
     def local(self) -> bool:
         return False
 
-    @property
-    def stops_early(self) -> bool:
-        return True
-
-    def init(self, problem: Problem, delta: Increments) -> _State:
-        term = _flow(problem)
-        end = jnp.asarray(self.t1, problem.base.dtype)
+    def init(self, problem: AbstractProblem, point: Point) -> _FlowState:
+        term, delta = _flow(problem), point.delta
+        norm = problem.norm(problem.gradient(point))
+        end = jnp.asarray(self.t1, norm.dtype)
         start = jnp.zeros_like(end)
-        slope = problem.gradient(delta, problem.errors_at_start())
-        scale = jnp.maximum(gradient_norm(slope), jnp.finfo(end.dtype).tiny)
+        scale = jnp.maximum(norm, jnp.finfo(end.dtype).tiny)
         controller = self._controller(scale)
         first, kept = controller.init(term, start, end, delta, self.dt0, None, self.solver.func, self._order(term))
         first = jnp.minimum(first, end)
         # flags may come as Python's, which the loop could not carry
         solver = jax.tree.map(jnp.asarray, self.solver.init(term, start, first, delta, None))
         kept = jax.tree.map(jnp.asarray, kept)
-        return _State(start, first, scale, solver, kept, jnp.zeros((), bool))
+        return _FlowState(start, first, scale, solver, kept, jnp.zeros((), bool))
 
     def step(
-        self, problem: Problem, delta: Increments, gradient: Increments, state: _State
-    ) -> tuple[Increments, _State]:
-        term = _flow(problem)
+        self, problem: AbstractProblem[Unknowns], point: Point, gradient: Unknowns, state: _FlowState
+    ) -> tuple[Point, _FlowState]:
+        term, delta = _flow(problem), point.delta
         start, end, scale, solver, kept, jump = state
         controller = self._controller(scale)
         moved, error, _, following, _ = self._within(controller).step(term, start, end, delta, None, solver, jump)
@@ -120,19 +115,19 @@ class ODE(AbstractSolver[_State]):
         first = jnp.asarray(first, scale.dtype)
         last = jnp.minimum(jnp.asarray(last, scale.dtype), jnp.asarray(self.t1, scale.dtype))
         solver = jax.tree.map(choose, following, solver)
-        return jax.tree.map(choose, moved, delta), _State(first, last, scale, solver, kept, jump)
+        return problem.at(jax.tree.map(choose, moved, delta)), _FlowState(first, last, scale, solver, kept, jump)
 
-    def terminate(self, gradient: Increments, state: _State, progress: Progress) -> tuple[Bool[Array, ""], RESULTS]:
-        rests, result = super().terminate(gradient, state, progress)
-        over = state.start >= jnp.asarray(self.t1, state.start.dtype)
-        where: Any = RESULTS.where
-        return rests | over, where(rests, result, RESULTS.time_over)
+    def terminate(self, state: _FlowState, progress: Progress) -> Stop | None:
+        why: Any = RESULTS.time_over
+        over = state.start >= jnp.asarray(self.t1, state.start.dtype), why
+        at_rest = converged_below(self.tol, progress)
+        return over if at_rest is None else either(at_rest, over)
 
     def _controller(self, scale: Scalar) -> "diffrax.PIDController":
         return _diffrax().PIDController(rtol=self.rtol, atol=self.atol * scale)
 
     def _within(self, controller: "diffrax.PIDController") -> "diffrax.AbstractSolver":
-        """The solver, if it is implicit with the controller's tolerances for its equations, as diffrax sets them."""
+        """Return the solver. An implicit one gets the controller's tolerances for its equations, as diffrax sets them."""
         solver = self.solver
         if not isinstance(solver, _diffrax().AbstractImplicitSolver):
             return solver
@@ -145,15 +140,15 @@ class ODE(AbstractSolver[_State]):
         return self.solver.error_order(term)
 
 
-def _flow(problem: Problem) -> "diffrax.ODETerm":
-    def velocity(t: Scalar, delta: Increments, args: None) -> Increments:
-        return jax.tree.map(jnp.negative, problem.gradient(delta, problem.errors(delta)))
+def _flow(problem: AbstractProblem[Unknowns]) -> "diffrax.ODETerm":
+    def velocity(t: Scalar, delta: Unknowns, args: None) -> Unknowns:
+        return jax.tree.map(jnp.negative, problem.gradient(problem.at(delta)))
 
     return _diffrax().ODETerm(velocity)
 
 
 def _diffrax() -> Any:
-    """Imported when used: it takes a while, and most runs have no need of it."""
+    """Import diffrax when it is used: that takes a while, and most runs do not need it."""
     import diffrax
 
     return diffrax

@@ -1,7 +1,6 @@
 """Any optax optimiser as inference."""
 
 import functools
-from typing import Any
 
 import equinox as eqx
 import jax
@@ -11,11 +10,12 @@ import optax
 
 from ...io import checks
 from ...network import Real
-from .._problem import Increments, Problem
-from ._base import AbstractSolver, check_limits
+from .._dense_problem import Increments
+from .._problem import AbstractProblem, Point, Unknowns
+from ._base import AbstractSolver, Progress, Stop, check_limits, converged_below
 
 
-class Optax(AbstractSolver[Any]):
+class Optax(AbstractSolver[optax.OptState]):
     """The activities move as an optax transformation says, given the gradient of one sample's energy.
 
     **Arguments:**
@@ -24,7 +24,7 @@ class Optax(AbstractSolver[Any]):
       that those which take norms or search along lines couple the samples of a batch.
     - `steps`: how many. `tol`: stop earlier when the gradient norm has fallen to this fraction of its start.
     - `lr`: a factor of every update. Unlike a rate inside the optimiser it is a number: a new one does not compile
-      anew, and runs that differ in it train side by side. `Optax.adam(lr, steps)` is Adam with such a rate.
+      again, and runs that differ in it train side by side. `Optax.adam(lr, steps)` is Adam with such a rate.
 
     **Example:**
 
@@ -41,53 +41,61 @@ class Optax(AbstractSolver[Any]):
     steps: int
     lr: Real | None
     tol: Real | None
-    keeps_rest: bool  # what has no gradient stays where it is
+    leaves_rest: bool  # what has no gradient stays where it is
 
-    def __init__(self, transform: Any, steps: int, *, lr: Any = None, tol: Any = None) -> None:
+    def __init__(
+        self, transform: optax.GradientTransformation, steps: int, *, lr: Real | None = None, tol: Real | None = None
+    ) -> None:
         if not isinstance(transform, optax.GradientTransformation):
             raise TypeError(f"transform must be an optax optimiser such as optax.adam(0.01), got {transform!r}.")
         check_limits(steps, tol)
         if lr is not None:
             checks.number("lr", lr, above=0)
         self.transform, self.steps, self.lr, self.tol = transform, steps, lr, tol
-        self.keeps_rest = _keeps_rest(transform)
+        self.leaves_rest = _leaves_rest(transform)
 
     @classmethod
-    def adam(cls, lr: Any, steps: int, *, tol: Any = None) -> "Optax":
-        """Adam, with its rate as a number."""
+    def adam(cls, lr: Real, steps: int, *, tol: Real | None = None) -> "Optax":
+        """Return Adam, with its rate as a number."""
         return cls(_adam(), steps, lr=lr, tol=tol)
 
     @property
     def local(self) -> bool:
-        return self.keeps_rest
+        return self.leaves_rest
 
-    def init(self, problem: Problem, delta: Increments) -> Any:
-        return self.transform.init(eqx.filter(problem.at(delta), eqx.is_array))
+    def init(self, problem: AbstractProblem, point: Point) -> optax.OptState:
+        return self.transform.init(eqx.filter(problem.activities(point.delta), eqx.is_array))
 
-    def step(self, problem: Problem, delta: Increments, gradient: Increments, state: Any) -> tuple[Increments, Any]:
-        def value(z: Increments) -> jax.Array:
-            moved = jax.tree.map(jnp.subtract, z, problem.at(problem.start()))
-            return jnp.sum(problem.values(moved, problem.errors(moved)))
+    def step(
+        self, problem: AbstractProblem[Unknowns], point: Point, gradient: Unknowns, state: optax.OptState
+    ) -> tuple[Point, optax.OptState]:
+        base = problem.activities(problem.start().delta)
+
+        def value(z: Unknowns) -> jax.Array:
+            return jnp.sum(problem.values(problem.at(jax.tree.map(jnp.subtract, z, base))))
 
         update = optax.with_extra_args_support(self.transform).update
-        z = problem.at(delta)
-        # of these only transformations that search along lines make use; for the others nothing is computed
+        z = problem.activities(point.delta)
+        # only transformations that search along lines use these; for others nothing is computed
         line = {"value": value(z), "grad": gradient, "value_fn": value}
         updates, state = update(gradient, state, z, **line)
         if self.lr is not None:
             updates = jax.tree.map(lambda leaf: self.lr * leaf, updates)
-        return jax.tree.map(jnp.add, delta, updates), state
+        return problem.at(jax.tree.map(jnp.add, point.delta, updates)), state
+
+    def terminate(self, state: optax.OptState, progress: Progress) -> Stop | None:
+        return converged_below(self.tol, progress)
 
 
 @functools.cache
 def _adam() -> optax.GradientTransformation:
-    """One for all, since programs are told apart by it."""
+    """Return the same object every time: a new one would mean a new program."""
     return optax.adam(1.0)
 
 
-def _keeps_rest(transform: optax.GradientTransformation) -> bool:
-    """Tries it out on three layers of which only the upper two ever have gradients: a local rule leaves the lowest
-    where it is, and its state there at zero, whatever the activities are."""
+def _leaves_rest(transform: optax.GradientTransformation) -> bool:
+    """Try a rule on three layers of which only the upper two ever have gradients: a local one leaves the lowest where it
+    is, and its state there at zero, whatever the activities are."""
     rng = np.random.default_rng(0)
     z = Increments(jnp.asarray(rng.normal(size=(3, 2, 5)), jnp.float32), None)
     state = transform.init(z)

@@ -1,8 +1,8 @@
 """Plain gradient descent on a CPU, where elementwise work over a whole stack of layers costs as much as its products.
 
-The stack is cut into blocks where the active windows begin, the last layer by itself, and each block is moved by
+The stack is cut into blocks where the active windows begin; the last layer is a block of its own. Each block moves by
 itself: nothing is gathered or shifted over all layers, and what one operation writes is still in the cache for the
-next. With E the errors that the weights of a block lead to, one layer above it each, and e those of its own layers,
+next. With E the errors one layer above those of a block, and e those of its own layers,
 
     E = δ_above − τ δ − a W Δφ,      δ ← δ − lr (e − τ E − φ′ ⊙ a WᵀE).
 """
@@ -15,8 +15,9 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from ...network import AbstractMap, DenseMap, Real
-from .._problem import Errors, Increments, Layer, Problem
+from ...network import Real
+from .._dense_problem import DenseErrors, DenseProblem, Increments, Layer
+from .._operand import WeightOperand
 
 Layers = Float[Array, "_ width batch"]  # of one block; others may have more or fewer
 
@@ -25,20 +26,12 @@ class _Block(NamedTuple):
     """Some layers, and the weights that lead out of each."""
 
     base: Layers
-    weights: AbstractMap
+    weights: WeightOperand
 
 
-def available(problem: Problem) -> bool:
-    """Whether this is there for a problem: on a CPU, dense layers, no skip over more than one layer, started at the
-    forward pass, so that signals spread from the top."""
-    dense = isinstance(problem.hidden, DenseMap) and jax.default_backend() == "cpu"
-    return dense and problem.spreads_from_the_top and problem.skip <= 1
-
-
-def descend(problem: Problem, lr: Real, plan: Sequence[tuple[int, int]]) -> Increments:
-    """δ after the steps of a plan, each part of which takes some steps on so many of the uppermost layers. The problem
-    must be `prepared` for these windows and no larger than the last."""
-    assert isinstance(problem.hidden, DenseMap)
+def descend(problem: DenseProblem, lr: Real, plan: Sequence[tuple[int, int]]) -> Increments:
+    """Return δ after the steps of a plan: (layers, steps) pairs, each for that many of the uppermost layers. The problem
+    must be cut for these windows and as large as the last."""
     parts = [part for part in problem.hidden.parts() if len(part)]
     ends = [*itertools.accumulate(len(part) for part in parts)]
     blocks = [_Block(problem.base[end - len(part) : end], part) for part, end in zip(parts, ends, strict=True)][::-1]
@@ -56,13 +49,13 @@ def descend(problem: Problem, lr: Real, plan: Sequence[tuple[int, int]]) -> Incr
 
 
 def _step(
-    problem: Problem, lr: Real, blocks: list[_Block], top: Layer, deltas: tuple[Layers, ...]
+    problem: DenseProblem, lr: Real, blocks: list[_Block], top: Layer, deltas: tuple[Layers, ...]
 ) -> tuple[Layer, tuple[Layers, ...]]:
-    """One step of the last layer and of the blocks under it, from the top down."""
+    """Move the last layer and the blocks under it by one step, from the top down."""
     _, hidden, last = problem.multipliers
     phi, tau = problem.activation, problem.skip
     output = problem.base_output + last * problem.readout.linear(phi.difference(problem.base[-1], top))
-    signal = problem.output_error(Errors(problem.base, output)).T
+    signal = problem.output_error(DenseErrors(problem.base, output)).T
     back_top = last * problem.energy.output_precision * problem.readout.transpose(signal)
 
     above, sent, backs = top[None], [], []

@@ -5,16 +5,15 @@ With the layers numbered from 0 and the readout as layer H, a step is
     predict    e_ℓ = δ_ℓ − τ δ_{ℓ-1} − a W_ℓ Δφ_{ℓ-1},                        for all ℓ at once, then
     correct    δ_ℓ ← δ_ℓ − lr (e_ℓ − τ e_{ℓ+1} − φ′_ℓ ⊙ a W_{ℓ+1}ᵀ e_{ℓ+1})   and Δφ_ℓ from it.
 
-A program of either kernel takes some units of one layer and some samples. Beside δ and e it keeps the copies of Δφ and
-e that products read, in their format, so that nothing else of the step ever reaches memory. Layers that no signal has
-reached yet have nothing to do, so that the active window is exact; their arrays hold the zeros they began with.
+A program of either kernel takes some units of one layer and some samples. In addition to δ and e it keeps the copies of
+Δφ and e that products read, in their format, so that nothing else of the step reaches memory. Layers that no signal has
+reached yet are left out, so that the active window is exact; their arrays hold the zeros they began with.
 
 Sizes are filled up with zeros to what the matrix units take, which changes nothing: a unit without weights has no
 error.
 """
 
 import math
-import os
 from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any, NamedTuple
@@ -25,24 +24,20 @@ from jax.experimental import pallas as pl
 from jax.experimental.pallas import triton
 from jaxtyping import Array, Float
 
-from ...network import ACTIVATIONS, Activation, DenseMap, Real
-from .._problem import Increments, Problem
+from ...network import ACTIVATIONS, Activation, Real
+from .._dense_problem import DenseProblem, Increments
 
 SMALLEST = 16
 """What the matrix units of a GPU take at least along every axis."""
 
 SAMPLES, UNITS, PIECE = 64, 64, 64
 """Samples and units of a program at most, and the length of the pieces into which its sums are cut. Larger tiles read
-less, but then the state of the units no longer fits into registers beside the sums."""
+less, but then the state of the units no longer fits into registers together with the sums."""
 
 OUTPUTS = 64
 """The most outputs: one program does all of them."""
 
 WARPS, STAGES = 4, 4
-
-SWITCH = "MUPC_KERNELS"
-"""Set to 0 in the environment, the kernels are not used."""
-
 
 Slice = Any  # what pl.ds gives
 
@@ -63,7 +58,7 @@ class _Form(NamedTuple):
     interpret: bool
 
 
-class _State(NamedTuple):
+class _KernelState(NamedTuple):
     """δ and the errors, each with the copy that products read."""
 
     delta: Float[Array, "layers batch width"]
@@ -83,28 +78,19 @@ class _Data(NamedTuple):
     wanted: Float[Array, "batch out"]
 
 
-def available(problem: Problem) -> bool:
-    """Whether the kernels are there for this problem: on a GPU, dense layers with bf16 products and an activation of
-    our own, a squared error of a few outputs, no skip over more than one layer, started at the forward pass."""
-    if jax.default_backend() != "gpu" or os.environ.get(SWITCH) == "0" or _too_old(jax.devices()[0]):
-        return False
-    maps = (problem.hidden, problem.readout)
-    known = all(isinstance(m, DenseMap) and m.precision.name == "bf16" for m in maps) and (
-        problem.activation in ACTIVATIONS.values()
-    )
-    plain = problem.spreads_from_the_top and problem.energy.loss == "mse" and problem.skip <= 1
-    return known and plain and len(problem.y) <= OUTPUTS
+def why_plain(problem: DenseProblem) -> str | None:
+    """Return why the kernels cannot take a problem; None if they can."""
+    if any(part.precision.name != "bf16" for part in (problem.hidden, problem.readout)):
+        return f"they multiply in bf16, and the precision is {problem.hidden.precision.name}"
+    if problem.activation not in ACTIVATIONS.values():
+        return "the activation is a function of your own"
+    if problem.energy.loss != "mse":
+        return f'they know the loss "mse" only, not {problem.energy.loss!r}'
+    return None if len(problem.y) <= OUTPUTS else f"they take at most {OUTPUTS} outputs, not {len(problem.y)}"
 
 
-def _too_old(device: Any) -> bool:
-    """Matrix units of NVIDIA GPUs before compute capability 8.0 know no bf16."""
-    capability = str(getattr(device, "compute_capability", ""))
-    return capability.replace(".", "", 1).isdigit() and float(capability) < 8
-
-
-def descend(problem: Problem, lr: Real, steps: int, interpret: bool = False) -> Increments:
-    """δ after `steps` steps of size `lr` from δ = 0."""
-    assert isinstance(problem.hidden, DenseMap) and isinstance(problem.readout, DenseMap)
+def descend(problem: DenseProblem, lr: Real, steps: int, interpret: bool = False) -> Increments:
+    """Return δ after `steps` steps of size `lr` from δ = 0."""
     layers, width, batch = problem.base.shape
     samples, units = min(SAMPLES, _power(batch)), min(UNITS, _power(width))
     b, n = (-(-size // piece) * piece for size, piece in ((batch, samples), (width, units)))
@@ -122,22 +108,22 @@ def descend(problem: Problem, lr: Real, steps: int, interpret: bool = False) -> 
         _fill((problem.y - problem.base_output).T, (b, c)),
     )
     zero, small = jnp.zeros_like(base), jnp.zeros_like(base, data.weights.dtype)
-    state = _State(zero, small, zero, small, jnp.zeros_like(data.wanted, small.dtype))
+    state = _KernelState(zero, small, zero, small, jnp.zeros_like(data.wanted, small.dtype))
     state = jax.lax.fori_loop(0, steps, lambda taken, s: _step(form, data, taken, s), state)
     return Increments(state.delta[:, :batch, :width].mT, None)
 
 
-def _step(form: _Form, data: _Data, taken: Array, state: _State) -> _State:
+def _step(form: _Form, data: _Data, taken: Array, state: _KernelState) -> _KernelState:
     count = jnp.asarray(taken, jnp.int32).reshape(1)
     state = _call(form, _predict, form.layers + 1, count, data, state, ("error", "rounded", "output"))
     return _call(form, _correct, form.layers, count, data, state, ("delta", "change"))
 
 
 def _call(
-    form: _Form, kernel: Callable, layers: int, count: Array, data: _Data, state: _State, written: tuple[str, ...]
-) -> _State:
+    form: _Form, kernel: Callable, layers: int, count: Array, data: _Data, state: _KernelState, written: tuple[str, ...]
+) -> _KernelState:
     """Runs a kernel that writes over some fields of the state, of which it does not read what others write."""
-    names = ("count", *_Data._fields, *_State._fields)
+    names = ("count", *_Data._fields, *_KernelState._fields)
     old = [getattr(state, name) for name in written]
 
     def body(*refs) -> None:  # type: ignore[no-untyped-def]

@@ -1,0 +1,110 @@
+"""The interface of learning algorithms: everything between a batch and the next weights."""
+
+import abc
+import dataclasses
+from typing import Any, NamedTuple, Self
+
+import equinox as eqx
+import jax.numpy as jnp
+import optax
+from jaxtyping import Array, Float, Int
+
+from ..inference import Batch, Energy
+from ..network import POLICIES, AbstractNetwork, Outputs, Precision, PRNGKeyArray, Real, Scalar
+from ._optimiser import SCHEDULES, Optimiser, is_decoupled, update_rule
+
+
+class LearningContext(eqx.Module):
+    """What an algorithm learns with: the energy, the optimiser with its rate and schedule, and the precision."""
+
+    energy: Energy
+    weight_lr: Real
+    optimiser: Optimiser = eqx.field(static=True)
+    schedule: str = eqx.field(static=True)
+    total_steps: int = eqx.field(static=True)
+    precision: str = eqx.field(static=True)
+
+    @property
+    def policy(self) -> Precision:
+        """The precision policy."""
+        return POLICIES[self.precision]
+
+    @property
+    def learned_energy(self) -> Energy:
+        """The energy whose gradient the optimiser sees: without weight decay where the optimiser decouples it."""
+        decoupled = is_decoupled(self.optimiser)
+        return dataclasses.replace(self.energy, weight_decay=0.0) if decoupled else self.energy
+
+    def rule(self, step: Int[Array, ""]) -> optax.GradientTransformation:
+        """Return the update rule at this step."""
+        penalty = Energy(weight_decay=self.energy.weight_decay if is_decoupled(self.optimiser) else 0.0)
+        decay = penalty.penalty_gradient if penalty.penalises_weights else None
+        rate = self.weight_lr * SCHEDULES[self.schedule](self.total_steps)(step)
+        return update_rule(self.optimiser, rate, decay)
+
+
+class AlgorithmState(eqx.Module):
+    """Everything that changes from step to step: the network, the optimiser's state, the number of steps taken, and what
+    the algorithm itself keeps from one batch to the next (`memory`)."""
+
+    network: AbstractNetwork
+    optimiser: optax.OptState
+    step: Int[Array, ""]
+    memory: Any = None
+
+    @classmethod
+    def start(cls, network: AbstractNetwork, context: LearningContext, memory: Any = None) -> "AlgorithmState":
+        """Return the state before the first step."""
+        step = jnp.zeros((), int)
+        return cls(network, context.rule(step).init(eqx.filter(network, eqx.is_array)), step, memory)
+
+    def descended(self, gradients: AbstractNetwork, context: LearningContext) -> "AlgorithmState":
+        """Return the state after one step of the optimiser."""
+        updates, optimiser = context.rule(self.step).update(gradients, self.optimiser, self.network)
+        return AlgorithmState(eqx.apply_updates(self.network, updates), optimiser, self.step + 1, self.memory)
+
+
+class StepReport(NamedTuple):
+    """What a step reports: the loss of the prediction before learning, the energy that inference left, and the root mean
+    square entry of each layer's gradient."""
+
+    loss: Scalar
+    energy: Scalar
+    gradient_sizes: Float[Array, " all_layers"]
+
+
+class AbstractAlgorithm(eqx.Module):
+    """A rule that takes a batch and makes the next state. It owns the optimiser's step, so that an algorithm may step
+    weights several times a batch, or train a second network."""
+
+    @abc.abstractmethod
+    def check(self, energy: Energy, unsupervised: bool) -> None:
+        """Raise an error for what this algorithm cannot learn."""
+
+    @abc.abstractmethod
+    def init(self, network: AbstractNetwork, context: LearningContext) -> AlgorithmState:
+        """Return the state before the first batch."""
+
+    @abc.abstractmethod
+    def update(
+        self, state: AlgorithmState, batch: Batch, key: PRNGKeyArray, context: LearningContext
+    ) -> tuple[AlgorithmState, StepReport]:
+        """Learn from one batch."""
+
+    @abc.abstractmethod
+    def predict(self, network: AbstractNetwork, batch: Batch, context: LearningContext) -> Outputs:
+        """Return what a network predicts for a batch, to be evaluated."""
+
+    @property
+    @abc.abstractmethod
+    def tunes_every(self) -> int | None:
+        """After how many steps to call `tuned` again; None: there is nothing to tune."""
+
+    @abc.abstractmethod
+    def tuned(self, network: AbstractNetwork, batch: Batch, context: LearningContext) -> Self:
+        """Return the algorithm with settings that suit the network now."""
+
+
+def gradient_sizes(gradients: AbstractNetwork) -> Float[Array, " all_layers"]:
+    """Return the root mean square entry of each layer's gradient."""
+    return jnp.sqrt(gradients.per_layer(lambda layer: layer.mean_square()))

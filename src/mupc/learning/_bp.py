@@ -1,0 +1,52 @@
+"""Backpropagation, the baseline on the same network."""
+
+import jax.numpy as jnp
+
+from ..inference import Batch, Energy
+from ..io import checks
+from ..network import AbstractNetwork, Outputs, PRNGKeyArray
+from ._algorithm import AbstractAlgorithm, AlgorithmState, LearningContext, StepReport, gradient_sizes
+from ._gradients import backprop_step, check_backprop
+
+
+class BP(AbstractAlgorithm):
+    """Backpropagation with the same network, multipliers, loss and optimiser: what predictive coding is compared with.
+
+    **Example:**
+
+    ```python
+    import jax.random as jr, mupc
+
+    digits = mupc.data.load("digits")
+    network = mupc.Network(digits.in_size, digits.out_size, width=32, hidden_layers=8, key=jr.key(0))
+    result = mupc.fit(network, digits, mupc.BP(), weight_lr=0.01)
+    ```
+    """
+
+    def check(self, energy: Energy, unsupervised: bool) -> None:
+        check_backprop(energy)
+        if unsupervised:
+            raise checks.ArgumentError(
+                "unsupervised", "training needs inference, which backpropagation does not do.", "Use {PC} with a solver."
+            )
+
+    def init(self, network: AbstractNetwork, context: LearningContext) -> AlgorithmState:
+        return AlgorithmState.start(network, context)
+
+    def update(
+        self, state: AlgorithmState, batch: Batch, key: PRNGKeyArray, context: LearningContext
+    ) -> tuple[AlgorithmState, StepReport]:
+        network = context.policy.cast(state.network)
+        gradients, prediction = backprop_step(network, batch, context.learned_energy, context.policy)
+        loss = jnp.mean(context.energy.output_loss(prediction, batch.y))
+        return state.descended(gradients, context), StepReport(loss, loss, gradient_sizes(gradients))
+
+    def predict(self, network: AbstractNetwork, batch: Batch, context: LearningContext) -> Outputs:
+        return network.forward_pass(batch.x, context.policy.full)[1]
+
+    @property
+    def tunes_every(self) -> int | None:
+        return None
+
+    def tuned(self, network: AbstractNetwork, batch: Batch, context: LearningContext) -> "BP":
+        return self

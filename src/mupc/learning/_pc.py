@@ -1,0 +1,76 @@
+"""Predictive coding: infer, then learn from every layer's own error."""
+
+import equinox as eqx
+import jax.numpy as jnp
+
+from ..inference import (
+    AbstractSolver,
+    AbstractTunableSolver,
+    Batch,
+    Energy,
+    check_solver,
+    infer_batch,
+    pose,
+)
+from ..network import AbstractNetwork, Outputs, PRNGKeyArray
+from ._algorithm import AbstractAlgorithm, AlgorithmState, LearningContext, StepReport, gradient_sizes
+from ._gradients import solution_gradients
+
+
+class PC(AbstractAlgorithm):
+    """Predictive coding: a solver minimises the energy over the activities, then each weight takes one step down its own
+    layer's energy.
+
+    **Arguments:** `solver`: how to infer, such as `mupc.GradientDescent(lr=0.01, steps=128)`.
+
+    **Example:**
+
+    ```python
+    import jax.random as jr, mupc
+
+    digits = mupc.data.load("digits")
+    network = mupc.Network(digits.in_size, digits.out_size, width=32, hidden_layers=8, key=jr.key(0))
+    result = mupc.fit(network, digits, mupc.PC(mupc.ErrorSpace()), weight_lr=0.01)
+    ```
+    """
+
+    solver: AbstractSolver
+
+    def __check_init__(self) -> None:
+        check_solver(self.solver)
+
+    def check(self, energy: Energy, unsupervised: bool) -> None:
+        """Accept everything: solvers check the problem themselves."""
+
+    def init(self, network: AbstractNetwork, context: LearningContext) -> AlgorithmState:
+        return AlgorithmState.start(network, context)
+
+    def update(
+        self, state: AlgorithmState, batch: Batch, key: PRNGKeyArray, context: LearningContext
+    ) -> tuple[AlgorithmState, StepReport]:
+        network, solver = context.policy.cast((state.network, self.solver))
+        solution = infer_batch(network, batch, solver, context.energy, context.policy)
+        inputs = batch.x if solution.input is None else solution.input
+        gradients = solution_gradients(network, solution, inputs, context.learned_energy)
+        reached = solution.output if batch.free_input else solution.prediction
+        loss = jnp.mean(context.energy.output_loss(reached, batch.y))
+        report = StepReport(loss, solution.energy, gradient_sizes(gradients))
+        return state.descended(gradients, context), report
+
+    def predict(self, network: AbstractNetwork, batch: Batch, context: LearningContext) -> Outputs:
+        """By the forward pass; with a free input, by inference."""
+        policy = context.policy.full
+        if not batch.free_input:
+            return network.forward_pass(batch.x, policy)[1]
+        return infer_batch(network, batch, policy.cast(self.solver), context.energy, policy).output
+
+    @property
+    def tunes_every(self) -> int | None:
+        return self.solver.refresh if isinstance(self.solver, AbstractTunableSolver) else None
+
+    def tuned(self, network: AbstractNetwork, batch: Batch, context: LearningContext) -> "PC":
+        if not isinstance(self.solver, AbstractTunableSolver):
+            return self
+        network, solver = context.policy.cast((network, self.solver))
+        problem = pose(network, batch, context.energy, context.policy)
+        return PC(solver.tuned(problem))

@@ -1,0 +1,65 @@
+"""What the rest of the library asks of a network."""
+
+import abc
+from collections.abc import Callable
+from typing import NamedTuple, Self
+
+import equinox as eqx
+from jaxtyping import Array, Float, PyTree
+
+from ._layer import Dense
+from ._precision import Precision
+from ._types import Inputs, Outputs, Rows
+
+PerLayer = Float[Array, " all_layers"]
+
+
+class WeightRole(NamedTuple):
+    """What a weight does (`input`, `hidden`, `branch` or `readout`) and how many units feed each of its outputs: all
+    that a parameterisation needs to know to scale it."""
+
+    role: str
+    fan_in: int
+
+
+class AbstractNetwork(eqx.Module):
+    """A network that predicts, carries signals forward and back, and turns errors into local weight gradients.
+
+    `mupc.inference.pose` states its inference problem. Gradients are networks, too: they have the form of the network,
+    with a gradient in place of each weight.
+    """
+
+    in_size: eqx.AbstractVar[int]
+    out_size: eqx.AbstractVar[int]
+
+    @property
+    @abc.abstractmethod
+    def weight_roles(self) -> tuple[WeightRole, ...]:
+        """The role and fan-in of every kind of weight, from the input to the readout."""
+
+    @property
+    @abc.abstractmethod
+    def layer_count(self) -> int:
+        """L, the number of layers with weights."""
+
+    @abc.abstractmethod
+    def __call__(self, x: Rows) -> Outputs:
+        """Return the prediction (B, C) for a batch of inputs (B, D)."""
+
+    @abc.abstractmethod
+    def forward_pass(self, x: Inputs, precision: Precision) -> tuple[PyTree, Outputs]:
+        """Return the activities at which every error is zero, and the output."""
+
+    @abc.abstractmethod
+    def backward_pass(self, activities: PyTree, output_error: Outputs, precision: Precision) -> PyTree:
+        """Carry an error of the output back to every layer, as backpropagation does."""
+
+    @abc.abstractmethod
+    def local_gradients(
+        self, x: Inputs, activities: PyTree, errors: PyTree, output_error: Outputs, precision: Precision
+    ) -> Self:
+        """Return weight gradients, each from its own layer's error and input alone."""
+
+    @abc.abstractmethod
+    def per_layer(self, function: Callable[[Dense], Array]) -> PerLayer:
+        """Apply a function to the weights of every layer; return its values from the input to the readout."""

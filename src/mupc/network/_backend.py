@@ -1,0 +1,60 @@
+"""The backend: what the device decides about a program, chosen once."""
+
+import dataclasses
+import functools
+import os
+
+import jax
+
+SWITCH = "MUPC_KERNELS"
+"""Environment variable: 0 switches the kernels off."""
+
+OLDEST_WITH_BF16 = 8.0
+"""Compute capability from which on the matrix units of NVIDIA GPUs multiply in bf16."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Backend:
+    """What programs for one kind of device have in common.
+
+    - `platform`: `"cpu"`, `"gpu"` or `"tpu"`.
+    - `kernels`: the fast path of gradient descent: `"triton"` (GPU), `"blocks"` (CPU) or None. `why_plain` says why
+      there is none.
+    - `unroll`: layers per turn of a loop over depth. On a GPU a turn costs more than the arithmetic of one layer.
+    - `loop_from`: networks with fewer layers need no loop. With many networks at once, a loop reorders all weights.
+    - `keeps_transposes`: store Wᵀ next to W, because products with a transposed factor are slow.
+    - `rounds_operands`: round operands in the storage format, because products do not know every pair of formats.
+    - `splits_products`: full precision by products of bf16 parts, on the matrix units.
+    - `keeps_jacobian`: error space keeps the derivative of the outputs; a wide pass costs little more than a narrow one.
+    """
+
+    platform: str
+    kernels: str | None = None
+    why_plain: str = ""
+    unroll: int = 1
+    loop_from: int = 0
+    keeps_transposes: bool = False
+    rounds_operands: bool = False
+    splits_products: bool = False
+    keeps_jacobian: bool = False
+
+
+CPU = Backend("cpu", kernels="blocks", keeps_transposes=True, rounds_operands=True)
+GPU = Backend("gpu", kernels="triton", unroll=4, loop_from=16, splits_products=True, keeps_jacobian=True)
+
+
+@functools.cache
+def backend() -> Backend:
+    """Return the backend of the device that JAX computes on. The device and the environment are read once."""
+    platform = jax.default_backend()
+    if platform == "cpu":
+        return CPU
+    if platform != "gpu":
+        return Backend(platform, why_plain=f"there are no kernels for {platform}")
+    if os.environ.get(SWITCH) == "0":
+        return dataclasses.replace(GPU, kernels=None, why_plain=f"{SWITCH}=0 switches them off")
+    capability = str(getattr(jax.devices()[0], "compute_capability", ""))
+    if capability.replace(".", "", 1).isdigit() and float(capability) < OLDEST_WITH_BF16:
+        reason = f"the GPU has compute capability {capability}, and bf16 needs {OLDEST_WITH_BF16:g}"
+        return dataclasses.replace(GPU, kernels=None, why_plain=reason)
+    return GPU

@@ -1,0 +1,146 @@
+"""The loop of training, for one run or for many at once."""
+
+import math
+import time
+from collections.abc import Callable
+
+import equinox as eqx
+import jax.numpy as jnp
+import numpy as np
+
+from ..learning import AlgorithmState
+from ._checkpoint_policy import CheckpointPolicy
+from ._config import StepPlan
+from ._evaluation import Callbacks, Evaluation, TrainStatus
+from ._result import FitResult, describe_end
+from ._state import BACK_TO, TrainState, halvings, is_lost
+from ._step import Trace, TrainJob
+
+HALVINGS = 5
+"""How often a learning rate is halved before a run is given up."""
+
+
+class TrainLoop:
+    """Trains until the plan is done, every run has diverged, or a callback or `stop` ends it. A run that diverges is left
+    out of all that follows.
+
+    **Arguments:** the `job` and its `plan`, what evaluates (`evaluate`, with the device's programs), `callbacks`, the
+    `policy` for checkpoints, whether to halve the rate after a divergence, and `stop`.
+    """
+
+    def __init__(
+        self,
+        job: TrainJob,
+        plan: StepPlan,
+        evaluate: Evaluation,
+        callbacks: Callbacks,
+        policy: CheckpointPolicy,
+        halve: bool = False,
+        stop: Callable[[], bool] | None = None,
+    ) -> None:
+        self.job, self.plan, self.evaluate, self.callbacks = job, plan, evaluate, callbacks
+        self.policy, self.halve, self.stop = policy, halve, stop
+        self.programs = evaluate.programs
+        self.ended = False  # by a callback
+        self.begin = time.perf_counter()
+
+    def run(self, learner: AlgorithmState) -> list[FitResult]:
+        """Train from this state, or from the newest checkpoint, and return the result of each run."""
+        plan, runs = self.plan, self.programs.runs
+        dtype = self.job.context.policy.dtype
+        steps = jnp.zeros((*runs, plan.interval), dtype)
+        network = self.programs.pick(learner.network, 0)
+        blank = Trace(steps, steps, jnp.zeros((*runs, network.layer_count), dtype))
+        state = TrainState.start(learner, runs)
+        if self.policy.resume(state, blank):
+            self.begin -= max(history[-1]["seconds"] for history in state.histories)
+        else:
+            self._look(state)
+        while state.position.step < plan.total and not state.all_lost and not self._stops():
+            self._advance(state, blank)
+        self._save_where_it_stopped(state)
+        losses = state.all_losses(blank)
+        return [
+            self._result(state, index, self.programs.pick(losses, index)) for index in range(len(state.histories))
+        ]
+
+    def _advance(self, state: TrainState, blank: Trace) -> None:
+        """Train up to the next evaluation or checkpoint."""
+        position = state.position
+        evaluation = self.plan.next_evaluation(position.step)
+        end = min(evaluation, self.policy.next_step(position.step))
+        job = _slowed(self.job, halvings(state.histories[0]))
+        started = time.perf_counter()
+        learner, trace = self.programs.run_interval(
+            job, position.state, range(position.step, end), self.plan.per_epoch, blank
+        )
+        state.position = position.after(learner, trace, end, time.perf_counter() - started)
+        back = False
+        if end == evaluation:
+            self._look(state)
+            back = state.goes_back
+            state.evaluated(self.programs)
+        if not state.all_lost:
+            self.policy.save(state, now=back, last=state.position.step == self.plan.total)
+
+    def _look(self, state: TrainState) -> None:
+        """Evaluate, and add a record to the history of every run that goes on."""
+        position = state.position
+        trace = position.trace
+        taken = 0 if trace is None else trace.losses.shape[-1]
+        for index, found in enumerate(self.evaluate(position)):
+            history = state.histories[index]
+            if is_lost(history):
+                continue
+            record = {
+                "step": position.step,
+                "epoch": position.step / self.plan.per_epoch,
+                **found,
+                "steps_per_second": len(state.histories) * taken / position.seconds if taken else None,
+                "seconds": time.perf_counter() - self.begin,
+                "total_steps": self.plan.total,
+            }
+            if taken and found["diverged"] and self.halve and halvings(history) < HALVINGS:
+                rate = float(_slowed(self.job, 1 + halvings(history)).context.weight_lr)
+                record |= {BACK_TO: state.last_finite.step, "weight_lr": rate}
+            history.append(record)
+            self._call_back(state, index)
+
+    def _call_back(self, state: TrainState, index: int) -> None:
+        if not self.callbacks:
+            return
+        history = state.histories[index]
+        network = self.programs.pick(state.position.state.network, index)
+        status = TrainStatus(history[-1], history, network, index)
+        for callback in self.callbacks:
+            self.ended |= callback(status) is True
+
+    def _stops(self) -> bool:
+        return self.ended or (self.stop is not None and self.stop())
+
+    def _save_where_it_stopped(self, state: TrainState) -> None:
+        if state.position.step < self.plan.total and not state.all_lost:
+            if not state.position.finite:
+                state.position = state.last_finite
+            self.policy.save(state, now=True)
+
+    def _result(self, state: TrainState, index: int, losses: np.ndarray) -> FitResult:
+        history = state.histories[index]
+        if is_lost(history):
+            losses = losses[: history[-1]["step"]]
+        rates = [record["steps_per_second"] for record in history[2:] or history[1:]]
+        return FitResult(
+            network=state.network(self.programs, index),
+            history=history,
+            losses=losses,
+            steps=len(losses),
+            seconds_per_step=1 / float(np.median(rates)) if rates else math.nan,
+            diverged=bool(history[-1]["diverged"]),
+            message=describe_end(history, is_lost(history), state.position.step, self.plan.total),
+            precision=self.job.context.precision,
+        )
+
+
+def _slowed(job: TrainJob, times: int) -> TrainJob:
+    """Return the job with its learning rate halved this many times."""
+    return eqx.tree_at(lambda j: j.context.weight_lr, job, job.context.weight_lr / 2**times) if times else job

@@ -1,0 +1,130 @@
+"""Where training stands between two dispatches."""
+
+import dataclasses
+import math
+import operator
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax
+import numpy as np
+
+from ..learning import AlgorithmState
+from ..network import AbstractNetwork
+from ._step import DevicePrograms, Trace
+
+Record = dict[str, Any]
+
+BACK_TO = "back_to_step"
+"""Key in the record of a divergence that was not the end: the step from which training went on."""
+
+_PER_STEP = operator.attrgetter("losses", "energies")
+"""Those parts of a trace that have an entry for every step."""
+
+
+class Position(NamedTuple):
+    """A point of a run: the algorithm's state, the steps taken, what the steps since the last evaluation reported (on the
+    host, one trace for each dispatch), and how long they took."""
+
+    state: AlgorithmState
+    step: int = 0
+    traces: tuple[Trace, ...] = ()
+    seconds: float = 0.0
+
+    def after(self, state: AlgorithmState, trace: Trace, step: int, seconds: float) -> "Position":
+        """Return the position when a dispatch has led to `step`."""
+        count = step - self.step
+        host = jax.tree.map(np.asarray, trace)
+        if count < host.losses.shape[-1]:
+            host = eqx.tree_at(_PER_STEP, host, replace_fn=lambda values: values[..., :count])
+        return Position(state, step, (*self.traces, host), self.seconds + seconds)
+
+    @property
+    def trace(self) -> Trace | None:
+        """All traces as one; None right after an evaluation."""
+        if len(self.traces) < 2:
+            return self.traces[0] if self.traces else None
+        joined = [np.concatenate(parts, axis=-1) for parts in zip(*map(_PER_STEP, self.traces), strict=True)]
+        return eqx.tree_at(_PER_STEP, self.traces[-1], tuple(joined))
+
+    @property
+    def many(self) -> bool:
+        """Whether everything has a leading axis of runs."""
+        return bool(self.state.step.ndim)
+
+    @property
+    def finite(self) -> bool:
+        """Whether all numbers are finite. Right after an evaluation, which has checked it, nothing is looked at again."""
+        leaves = jax.tree.leaves((self.state, self.traces)) if self.traces else ()
+        return all(np.all(np.isfinite(leaf)) for leaf in leaves)
+
+
+@dataclasses.dataclass
+class TrainState:
+    """Everything about a training run, or many runs side by side, that changes.
+
+    - `position`: where it stands. `last_finite`: each run as of its last evaluation that was finite.
+    - `histories`: the records of each run. `losses`: the training losses of all runs, one array for each interval.
+    """
+
+    position: Position
+    last_finite: Position
+    histories: list[list[Record]]
+    losses: list[np.ndarray]
+
+    @classmethod
+    def start(cls, state: AlgorithmState, runs: tuple[int, ...]) -> "TrainState":
+        """Return the state before the first step."""
+        position = Position(state)
+        return cls(position, position, [[] for _ in range(math.prod(runs))], [])
+
+    @property
+    def records(self) -> int:
+        """The number of records of all runs."""
+        return sum(map(len, self.histories))
+
+    @property
+    def all_lost(self) -> bool:
+        """Whether every run has diverged for good."""
+        return all(map(is_lost, self.histories))
+
+    @property
+    def goes_back(self) -> bool:
+        """Whether the last evaluation found a divergence after which training goes on from before it."""
+        return bool(self.histories[0]) and BACK_TO in self.histories[0][-1]
+
+    def evaluated(self, programs: DevicePrograms) -> None:
+        """Take the results of an evaluation in: go back after a divergence, or keep what is finite."""
+        if self.goes_back:
+            self.position = self.last_finite
+            return
+        trace = self.position.trace
+        if trace is not None:
+            self.losses.append(np.asarray(trace.losses))
+        self.position = Position(self.position.state, self.position.step)
+        lost = np.asarray([is_lost(history) for history in self.histories])
+        if not lost.any():
+            self.last_finite = self.position
+        elif not lost.all():
+            kept = programs.choose(lost, self.last_finite.state, self.position.state)
+            self.last_finite = self.position._replace(state=kept)
+
+    def network(self, programs: DevicePrograms, index: int) -> AbstractNetwork:
+        """Return the network of one run; after a divergence the last that was finite."""
+        lost = is_lost(self.histories[index])
+        return programs.pick((self.last_finite if lost else self.position).state.network, index)
+
+    def all_losses(self, blank: Trace) -> np.ndarray:
+        """Return the training losses of all steps."""
+        rest = (np.asarray(trace.losses) for trace in self.position.traces)
+        return np.concatenate([np.asarray(blank.losses)[..., :0], *self.losses, *rest], axis=-1)
+
+
+def is_lost(history: list[Record]) -> bool:
+    """Return whether a run has diverged for good. Before the first step none has."""
+    return bool(history) and history[-1]["step"] > 0 and history[-1]["diverged"] and BACK_TO not in history[-1]
+
+
+def halvings(history: list[Record]) -> int:
+    """Return how often the learning rate was halved so far."""
+    return sum(BACK_TO in record for record in history)
