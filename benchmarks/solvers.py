@@ -45,10 +45,10 @@ def solver_row(name, solver, precision, network, x, y, best, base, repeats):
     energy = mupc.Energy(output_precision=precision)
 
     def update(network, x, y):
-        return mupc.weight_gradients(network, mupc.infer(network, x, y, solver, energy=energy), x, energy=energy)
+        return mupc.weight_gradients(network, mupc.infer(network, x, y, solver, energy=energy), x)
 
     solution = mupc.infer(network, x, y, solver, energy=energy, history=True)
-    reach = mupc.credit_reach(network, solution, x, y, energy=energy)
+    reach = mupc.credit_reach(network, solution, x, y)
     first = float(solution.history.energies[0])
     share = (first - float(solution.energy)) / (first - best[precision])
     return {

@@ -49,6 +49,11 @@ def main() -> int:
     # long enough for z₀ to leave its random start, which activity decay makes it forget
     solver = mupc.GradientDescent(lr=0.1, steps=150)
     energy = mupc.Energy(activity_decay=0.1)
+
+    def show(status: mupc.TrainStatus) -> None:
+        record = status.record
+        print(f"step {record['step']}/{record['total_steps']}  test loss {record['test_loss']:.3f}")
+
     result = mupc.fit(
         network,
         digits,
@@ -60,7 +65,7 @@ def main() -> int:
         schedule="cosine",
         seed=options.seed,
         evaluate_every=max(1, round(options.epochs * len(digits.train) / 64 / 8)),
-        callbacks=[lambda r: print(f"step {r['step']}/{r['total_steps']}  test loss {r['test_loss']:.3f}")],
+        callbacks=[show],
     )
     network = result.network
 

@@ -50,8 +50,8 @@ def fit(folder=None, *, data=None, net=None, solver=SOLVER, **options):
 
 
 def crash_at(step):
-    def callback(record):
-        if record["step"] == step:
+    def callback(status):
+        if status.record["step"] == step:
             raise Crash
 
     return [callback]
@@ -78,7 +78,7 @@ def names(folder):
     [
         {},
         {"optimiser": "momentum", "schedule": "cosine", "checkpoint_every": 3},
-        {"solver": None, "method": "bp", "optimiser": "sgd", "checkpoint_every": 5},
+        {"solver": mupc.BP(), "optimiser": "sgd", "checkpoint_every": 5},
         pytest.param(
             {"solver": mupc.GradientDescent(lr="auto", steps=3), "checkpoint_every": 2}, marks=pytest.mark.slow
         ),
@@ -108,7 +108,7 @@ def test_only_new_records_are_reported(tmp_path):
         fit(tmp_path, callbacks=crash_at(8))
     seen = []
     result = fit(tmp_path, callbacks=[seen.append])
-    assert [record["step"] for record in seen] == [8, 12]
+    assert [status.record["step"] for status in seen] == [8, 12]
     assert [record["step"] for record in result.history] == [0, 4, 8, 12]
     seconds = [record["seconds"] for record in result.history]
     assert seconds == sorted(seconds)
@@ -120,7 +120,7 @@ def test_a_finished_run_takes_no_step_and_trains_on_with_more_epochs(tmp_path):
     assert_same(fit(tmp_path, callbacks=[seen.append]), done)
     assert seen == []
     longer = fit(tmp_path, epochs=4, callbacks=[seen.append])
-    assert [record["step"] for record in seen] == [16, 20, 24]
+    assert [status.record["step"] for status in seen] == [16, 20, 24]
     want = fit(epochs=4)
     np.testing.assert_array_equal(longer.losses, want.losses)
     np.testing.assert_array_equal(longer.network.hidden.weight, want.network.hidden.weight)
@@ -174,13 +174,13 @@ def test_a_damaged_checkpoint_is_never_taken_for_a_whole_one(tmp_path):
     last = tmp_path / "step-00000012"
     count = 0
     for file in damaged(last):
-        found, wrong = _checkpoints.find(tmp_path)
+        found, wrong = _checkpoints.find_checkpoint(tmp_path)
         assert found.step == 8, file
         assert len(wrong) == 1
         assert str(last) in wrong[0]
         count += 1
     assert count > 20
-    assert _checkpoints.find(tmp_path)[0].step == 12
+    assert _checkpoints.find_checkpoint(tmp_path)[0].step == 12
 
 
 def test_training_goes_on_from_the_one_before_a_damaged_one(tmp_path):
@@ -188,7 +188,7 @@ def test_training_goes_on_from_the_one_before_a_damaged_one(tmp_path):
     (tmp_path / "step-00000012" / "about.json").write_text("{")
     with pytest.warns(RuntimeWarning, match="step-00000012 is damaged .*; training goes on from step 8"):
         assert_same(fit(tmp_path), want)
-    assert _checkpoints.find(tmp_path)[0].step == 12
+    assert _checkpoints.find_checkpoint(tmp_path)[0].step == 12
     for name in names(tmp_path):
         shutil.rmtree(tmp_path / name / "arrays")
     with pytest.raises(ValueError, match=r"step-00000012 is damaged .* no other before it: delete .* and train anew"):
@@ -209,8 +209,8 @@ def test_what_a_killed_process_was_writing_is_swept_away(tmp_path):
         ({"net": network(hidden_layers=4)}, "network.hidden_layers was 3 and is 4"),
         ({"net": network(activation="relu")}, "network.activation was tanh and is relu"),
         ({"net": network(use_bias=True)}, "network.input.bias was None and is float64"),
-        ({"solver": mupc.GradientDescent(lr=0.3, steps=3)}, "solver.lr was 0.2 and is 0.3"),
-        ({"solver": mupc.ErrorSpace()}, "solver was GradientDescent and is ErrorSpace"),
+        ({"solver": mupc.GradientDescent(lr=0.3, steps=3)}, "algorithm.solver.lr was 0.2 and is 0.3"),
+        ({"solver": mupc.ErrorSpace()}, "algorithm.solver was GradientDescent and is ErrorSpace"),
         ({"energy": mupc.Energy(output_precision=0.5)}, "energy.output_precision was 1.0 and is 0.5"),
         ({"weight_lr": 0.04}, "weight_lr was 0.03 and is 0.04"),
         ({"seed": 1}, r"key was \[0, 0\] and is \[0, 1\]"),
@@ -245,7 +245,7 @@ def test_a_newer_format_is_refused(tmp_path, monkeypatch):
 
 def test_nothing_is_pickled(tmp_path):
     fit(tmp_path, epochs=0.5, metrics={"norms": lambda n: np.asarray([1.0, 2.0])})
-    (path,) = _checkpoints.steps(tmp_path).values()
+    (path,) = _checkpoints.checkpoint_folders(tmp_path).values()
     about = json.loads((path / "about.json").read_text())
     assert about["history"][0]["norms"] == [1.0, 2.0]
     files = [file for file in path.rglob("*") if file.is_file()]
@@ -260,7 +260,7 @@ def test_a_second_writer_is_refused(tmp_path):
     assert fit(tmp_path).steps == 12
 
 
-LINEAR = {"solver": None, "method": "bp", "optimiser": "sgd", "evaluate_every": 12, "epochs": 4}
+LINEAR = {"solver": mupc.BP(), "optimiser": "sgd", "evaluate_every": 12, "epochs": 4}
 
 
 @pytest.mark.slow
@@ -312,11 +312,11 @@ def test_a_full_disk_leaves_the_last_checkpoint_whole(tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"checkpoint_every": 2}, "checkpoint_every needs a folder: give checkpoints=DIR"),
+        ({"checkpoint_every": 2}, "checkpoint_every needs a folder: give checkpoints"),
         ({"checkpoints": "x", "checkpoint_every": 0}, "checkpoint_every must be at least 1, got 0"),
         ({"checkpoints": "x", "keep": 0}, "keep must be at least 1, got 0"),
         ({"on_divergence": "halve"}, "on_divergence 'halve' is not known. Did you mean 'halve-lr'"),
-        ({"on_divergence": "halve-lr", "optimiser": optax.sgd(0.1)}, "has no rate to halve"),
+        ({"on_divergence": "halve-lr", "optimiser": optax.sgd(0.1)}, "does not have a rate to halve"),
     ],
 )
 def test_bad_arguments(tmp_path, monkeypatch, options, message):
@@ -328,7 +328,7 @@ def test_bad_arguments(tmp_path, monkeypatch, options, message):
 
 def test_a_folder_that_cannot_be_made(tmp_path):
     (tmp_path / "file").touch()
-    with pytest.raises(OSError, match="the folder for checkpoints .* cannot be made"):
+    with pytest.raises(OSError, match="the folder for checkpoints .* cannot be created"):
         fit(tmp_path / "file")
 
 
@@ -357,8 +357,8 @@ def fit_many(folder=None, runs=RUNS, **options):
 
 
 def many_crash_at(step, run):
-    def callback(index, record):
-        if (index, record["step"]) == (run, step):
+    def callback(status):
+        if (status.run, status.record["step"]) == (run, step):
             raise Crash
 
     return [callback]
@@ -373,10 +373,10 @@ def test_many_runs_go_on_together(tmp_path):
         with pytest.raises(Crash):
             fit_many(tmp_path, callbacks=many_crash_at(step, run))
     seen = []
-    for result, other in zip(fit_many(tmp_path, callbacks=[lambda *new: seen.append(new)]), want, strict=True):
+    for result, other in zip(fit_many(tmp_path, callbacks=[seen.append]), want, strict=True):
         assert_same(result, other)
         assert not result.stopped
-    assert [(index, record["step"]) for index, record in seen] == [(2, 8), (2, 12)]
+    assert [(status.run, status.record["step"]) for status in seen] == [(2, 8), (2, 12)]
 
 
 def test_many_runs_stop_together(tmp_path):

@@ -282,5 +282,5 @@ def test_mistakes(options, error, message):
 def test_wrong_data(data, error, message):
     with pytest.raises(error, match=message):
         mupc.coordinate_check(data, widths=(4, 8), depths=())
-    with pytest.raises(TypeError, match="the first argument must be a mupc.Network"):
+    with pytest.raises(TypeError, match="the first argument must be a network"):
         mupc.coordinate_sizes(None, data)

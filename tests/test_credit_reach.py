@@ -59,7 +59,7 @@ def test_energy_shares(free, loss):
     options = mupc.Energy(loss=loss, output_precision=2.0, activity_decay=0.1, weight_decay=0.3)
     targets = jax.nn.softmax(Y)
     solution = mupc.infer(net, None if free else X, targets, mupc.GradientDescent(0.1, 5), energy=options)
-    report = mupc.credit_reach(net, solution, None if free else X, targets, energy=options)
+    report = mupc.credit_reach(net, solution, None if free else X, targets)
     bare = mupc.Energy(loss=loss, output_precision=2.0, activity_decay=0.1)
     inputs = solution.input if free else X
     energies = mupc.layer_energies(net, solution.activities, inputs, targets, energy=bare, free_input=free)
@@ -72,9 +72,11 @@ def test_energy_shares(free, loss):
 def test_weight_penalties_carry_no_credit():
     net = small()
     decay = mupc.Energy(weight_decay=0.3)
-    solution = mupc.infer(net, X, Y, mupc.GradientDescent(0.1, 5), energy=decay)
-    with_decay = mupc.credit_reach(net, solution, X, Y, energy=decay)
-    np.testing.assert_array_equal(with_decay.entry_sizes, mupc.credit_reach(net, solution, X, Y).entry_sizes)
+    with_decay, without = (
+        mupc.credit_reach(net, mupc.infer(net, X, Y, mupc.GradientDescent(0.1, 5), energy=energy), X, Y)
+        for energy in (decay, None)
+    )
+    np.testing.assert_array_equal(with_decay.entry_sizes, without.entry_sizes)
 
 
 def step_size(name, entry, steps=60):
@@ -125,7 +127,7 @@ def test_learning_layers():
 def test_regimes(net, solver, precision, regime):
     options = mupc.Energy(output_precision=precision)
     solution = mupc.infer(net, X, Y, solver, energy=options)
-    report = mupc.credit_reach(net, solution, X, Y, energy=options)
+    report = mupc.credit_reach(net, solution, X, Y)
     assert report.regime == regime, report
     assert report.learning_layers == report.reach == 4
     fraction, cosine, gradient = report.evidence

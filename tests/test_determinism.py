@@ -26,7 +26,7 @@ SOLVERS = {
     "exact": mupc.ExactLinear(),
     "gradient flow": mupc.ODE(t1=2.0),
     "optax": mupc.Optax(optax.adam(0.05), steps=3),
-    "backpropagation": None,
+    "backpropagation": mupc.BP(),
 }
 CASES = (*SOLVERS, "side by side")
 QUICK = ("gradient descent", "error space", "backpropagation")
@@ -44,8 +44,7 @@ def run(case, seed=0):
         if case == "side by side":
             runs = [mupc.Run(network, solver, 0.05, number) for number in (seed, seed + 1)]
             return [outcome(result) for result in mupc.fit_many(runs, digits, **options)]
-        method = "bp" if solver is None else "pc"
-        return [outcome(mupc.fit(network, digits, solver, weight_lr=0.05, seed=seed, method=method, **options))]
+        return [outcome(mupc.fit(network, digits, solver, weight_lr=0.05, seed=seed, **options))]
 
 
 def outcome(result):
@@ -60,7 +59,7 @@ def outcome(result):
 
 def test_every_solver_is_here():
     everyone = {kind for kind in mupc.AbstractSolver.__subclasses__() if kind.__module__.startswith("mupc.")}
-    assert {type(solver) for solver in SOLVERS.values() if solver is not None} == everyone
+    assert {type(solver) for solver in SOLVERS.values() if not isinstance(solver, mupc.BP)} == everyone
 
 
 @pytest.mark.parametrize(

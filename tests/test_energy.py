@@ -90,7 +90,7 @@ def check_penalty_gradient(network, x, y, plain, options, wanted):
     before = mupc.infer(network, x, y, solver, energy=plain)
     after = mupc.infer(network, x, y, solver, energy=options)
     np.testing.assert_array_equal(before.activities, after.activities)
-    pc = [mupc.weight_gradients(network, s, x, energy=o) for s, o in ((before, plain), (after, options))]
+    pc = [mupc.weight_gradients(network, s, x) for s in (before, after)]
     bp = [mupc.backprop_gradients(network, x, y, energy=o) for o in (plain, options)]
     for without, with_penalty in (pc, bp):
         pairs = zip(reference.parameters(without), reference.parameters(with_penalty), wanted, strict=True)
@@ -144,7 +144,7 @@ def test_output_precision_goes_to_backprop():
     for lam in (1e-2, 1e-4):
         options = mupc.Energy(output_precision=lam)
         solution = mupc.infer(network, x, y, mupc.GradientDescent(0.2, 1500), energy=options)
-        pc = mupc.weight_gradients(network, solution, x, energy=options)
+        pc = mupc.weight_gradients(network, solution, x)
         gaps.append(max(reference.relative(getattr(pc, n).weight, getattr(bp, n).weight)
                         for n in ("input", "hidden", "readout")))  # fmt: skip
     assert gaps[1] < 1e-3

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import mupc
-from mupc.inference.solvers import _loop
+from mupc.inference import _dense_problem
 
 
 def test_errors_are_exactly_zero_at_the_forward_pass():
@@ -24,11 +24,11 @@ def test_errors_are_exactly_zero_at_the_forward_pass():
     assert int(solution.steps) == 0
 
 
-@given(depth=st.integers(1, 40), reach=st.integers(1, 4), steps=st.integers(0, 60), windowed=st.booleans())
-def test_segments_take_every_step_on_enough_layers(depth, reach, steps, windowed):
-    plan = _loop.segments(depth, reach, steps, windowed)
-    assert sum(segment.steps for segment in plan) == steps
-    assert len(plan) <= _loop.SEGMENTS
+@given(depth=st.integers(1, 40), reach=st.integers(1, 4), steps=st.integers(1, 60))
+def test_windows_take_every_step_on_enough_layers(depth, reach, steps):
+    plan = _dense_problem.window_sizes(depth, reach, steps)
+    assert sum(count for _, count in plan) == steps
+    assert len(plan) <= _dense_problem.WINDOWS
     taken = 0
     for layers, count in plan:
         taken += count

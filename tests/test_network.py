@@ -8,7 +8,8 @@ import pytest
 import reference
 
 import mupc
-from mupc.network import _mlp
+from mupc.network import _recurrence
+from mupc.network._backend import GPU
 
 
 def test_shapes_and_names():
@@ -108,9 +109,9 @@ def test_compile_time_objects_do_not_grow_with_depth():
 def test_recurrence_of_a_shallow_network_on_a_gpu_is_the_loop(monkeypatch, reverse):
     items = jr.normal(jr.key(0), (3, 4, 4))
     first = jr.normal(jr.key(1), (4, 2))
-    run = lambda: _mlp.recurrence(jnp.matmul, first, items, 2, reverse)  # noqa: E731
+    run = lambda: _recurrence.recurrence(jnp.matmul, first, items, 2, reverse)  # noqa: E731
     looped = run()
-    monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
+    monkeypatch.setattr(_recurrence, "backend", lambda: GPU)
     np.testing.assert_allclose(run(), looped, rtol=1e-12)
 
 

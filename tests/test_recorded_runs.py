@@ -13,7 +13,7 @@ RECORDED = json.loads(Path(__file__).with_name("recorded_losses.json").read_text
 ALGORITHMS = {
     "gd": (mupc.GradientDescent(lr=0.1, steps=6), {}),
     "error-space": (mupc.ErrorSpace(), {"energy": mupc.Energy(output_precision=0.1)}),
-    "bp": (None, {"method": "bp"}),
+    "bp": (mupc.BP(), {}),
 }
 
 

@@ -171,7 +171,7 @@ def test_corrupt_bytes(file, damage):
         ({"activation": "rleu"}, "cannot be built: activation 'rleu' is not known"),
         ({"parameterisation": "mup"}, "cannot be built: parameterisation 'mup' is not known"),
         ({"width": 0}, "cannot be built: width must be at least 1"),
-        ({"skip": 3}, "cannot be built: skip=3 needs more than 3 hidden layers"),
+        ({"skip": 3}, "cannot be built: skip=3 needs more than 3 hidden_layers"),
         ({"width": 6}, r"hidden.bias of shape \(2, 4\) and format F64, but its architecture has \(2, 6\)"),
         ({"hidden_layers": 10**9}, r"hidden.bias of shape \(2, 4\)"),
         ({"use_bias": False}, "holds hidden.bias, .* but its architecture has hidden.weight, input.weight"),

@@ -267,7 +267,7 @@ def test_gradients_do_not_depend_on_the_size_of_the_output_precision():
     def top(precision):
         energy = mupc.Energy(output_precision=precision)
         solution = mupc.infer(network, x, y, mupc.ErrorSpace(), energy=energy)
-        return mupc.weight_gradients(network, solution, x, energy=energy).hidden.weight
+        return mupc.weight_gradients(network, solution, x).hidden.weight
 
     bp = mupc.backprop_gradients(network, x, y).hidden.weight
     close(top(1e-3), np.asarray(bp), 1e-2)
@@ -321,7 +321,7 @@ def test_error_space_in_lower_precision(precision):
 
     def gradients(name):
         solution = mupc.infer(network, x, y, solver, energy=energy, precision=name)
-        return mupc.weight_gradients(network, solution, x, energy=energy).hidden.weight
+        return mupc.weight_gradients(network, solution, x).hidden.weight
 
     close(gradients(precision), np.asarray(gradients("float64")), {"float32": 1e-5, "bf16": 3e-2}[precision])
 
@@ -343,13 +343,13 @@ def test_every_solver_in_every_precision(solver, precision):
 
 @pytest.mark.parametrize("parameterisation,skip", [("sp", 0), ("mupc", 1), ("mupc", 2)])
 def test_extreme_eigenvalues_of_linear_networks(parameterisation, skip):
-    from mupc.inference._problem import problem
+    from mupc.inference import Batch, pose
     from mupc.inference.solvers import extremes
     from mupc.network._precision import POLICIES
 
     network, x, y = make("linear", parameterisation, skip, 8)
     options = mupc.Energy(activity_decay=0.2)
-    posed = problem(network, x, y, options, POLICIES["float64"], activities=None, free_input=False)
+    posed = pose(network, Batch(x, y), options, POLICIES["float64"])
     largest, smallest = extremes(posed)
     wanted = np.linalg.eigvalsh(Oracle.of(network, x, y, decay=0.2).hessian())
     np.testing.assert_allclose(largest, wanted[-1], rtol=1e-3)
@@ -449,7 +449,7 @@ def test_training_estimates_automatic_settings_again():
     [
         (lambda: mupc.GradientDescent("atuo"), 'lr must be a number or "auto"'),
         (lambda: mupc.GradientDescent(0.1), "steps is missing"),
-        (lambda: mupc.GradientDescent("auto", momentum=0.5), "chooses the momentum itself"),
+        (lambda: mupc.GradientDescent("auto", momentum=0.5), "momentum is chosen by lr"),
         (lambda: mupc.GradientDescent(0.1, 4, momentum=1.0), "momentum must be below 1"),
         (lambda: mupc.GradientDescent(0.1, 4, tol=0.0), "tol must be"),
         (lambda: mupc.GradientDescent("auto", refresh=0), "refresh"),

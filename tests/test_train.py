@@ -15,7 +15,7 @@ from compiled import compilations
 import mupc
 from mupc.data import Dataset, Normalisation, Split
 from mupc.training import _augment
-from mupc.training._config import RECORDED
+from mupc.training._evaluation import RECORDED
 
 
 def dataset(samples=50, features=5, classes=3, test=23, seed=0):
@@ -82,7 +82,7 @@ def test_bp_equals_a_plain_loop():
         return jnp.sum((y - reference.feedforward(params, x, a, jnp.tanh, 1)[1]) ** 2) / (2 * len(y))
 
     want = plain_training(net, data, 8, 7, 0.02, jax.grad(loss))
-    result = mupc.fit(net, data, method="bp", epochs=7 / 6, weight_lr=0.02, batch_size=8)
+    result = mupc.fit(net, data, mupc.BP(), epochs=7 / 6, weight_lr=0.02, batch_size=8)
     for got, pair in zip(reference.parameters(result.network), want, strict=True):
         np.testing.assert_allclose(got[0], pair[0], rtol=0, atol=1e-10)
         np.testing.assert_allclose(got[1], pair[1], rtol=0, atol=1e-10)
@@ -116,8 +116,8 @@ def test_weights_decay_beside_the_update_and_only_if_asked(optimiser, move, deca
             m, v, update = move(m, v, np.asarray(g), step)
             shrink = decay * leaf if leaf.ndim == 2 else 0  # biases do not decay
             params[i], moments[i] = leaf - 0.02 * (update + shrink), (m, v)
-    options = {"method": "bp", "epochs": 3, "weight_lr": 0.02, "batch_size": 8}
-    result = mupc.fit(net, data, optimiser=optimiser, energy=mupc.Energy(weight_decay=decay), **options)
+    options = {"epochs": 3, "weight_lr": 0.02, "batch_size": 8}
+    result = mupc.fit(net, data, mupc.BP(), optimiser=optimiser, energy=mupc.Energy(weight_decay=decay), **options)
     for got, want in zip(jax.tree.leaves(reference.parameters(result.network)), params, strict=True):
         np.testing.assert_allclose(got, want, rtol=0, atol=1e-10)
 
@@ -131,7 +131,7 @@ def test_predictive_coding_decays_as_backpropagation_does():
 
 
 def test_evaluation_covers_the_whole_split(monkeypatch):
-    monkeypatch.setattr("mupc.training._fit.EVALUATION_CHUNK", 10)  # 23 test samples: a last chunk of three
+    monkeypatch.setattr("mupc.training._evaluation.EVALUATION_CHUNK", 10)  # 23 test samples: a last chunk of three
     data = dataset().with_validation(7, seed=0)
     net = network()
     result = mupc.fit(net, data, SOLVER, epochs=1, batch_size=8)
@@ -159,8 +159,9 @@ def test_records_callbacks_and_metrics():
         network(), dataset(), SOLVER, epochs=2, batch_size=8, callbacks=[seen.append],
         metrics={"norm": lambda n: float(jnp.linalg.norm(n.readout.weight))},
     )  # fmt: skip
-    assert seen == result.history
-    assert all(np.isfinite(record["norm"]) for record in seen)
+    assert [status.record for status in seen] == result.history == seen[-1].history
+    assert all(np.isfinite(record["norm"]) for record in result.history)
+    assert seen[-1].network is result.network and seen[-1].run == 0
     wanted = {"step", "epoch", "train_loss", "energy", "test_loss", "test_accuracy", "learning_layers", "layers"}
     assert wanted <= set(result.last)
     assert set(result.last) - {"norm"} <= set(RECORDED)
@@ -230,9 +231,7 @@ def test_unsupervised_training_learns_to_generate_the_inputs():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"method": "bpp"}, "method 'bpp' is not known. Did you mean 'bp'"),
-        ({"solver": None}, 'method "pc" needs a solver'),
-        ({"method": "bp"}, 'a solver needs inference, which method "bp" has not'),
+        ({"algorithm": mupc.BP(), "unsupervised": True}, "unsupervised training needs inference"),
         ({"epochs": 0}, "epochs must be greater than 0, got 0"),
         ({"epochs": 1e30}, "epochs=1e\\+30 of"),
         ({"batch_size": 51}, "batch_size=51 is more than the 50 training samples"),
@@ -241,19 +240,22 @@ def test_unsupervised_training_learns_to_generate_the_inputs():
         ({"schedule": "cosin"}, "schedule 'cosin' is not known. Did you mean 'cosine'"),
         ({"augment": True}, "augment needs images"),
         ({"evaluate_every": 0}, "evaluate_every must be at least 1"),
-        ({"unsupervised": True}, "the network has out_size=3, but clusters needs 5"),
+        ({"unsupervised": True}, "out_size of the network is 3, but clusters needs 5"),
         ({"precision": "half"}, "precision 'half' is not known"),
         (
-            {"method": "bp", "solver": None, "energy": mupc.Energy(activity_decay=0.5)},
-            "backpropagation has no free activities to decay, got activity_decay=0.5",
+            {"algorithm": mupc.BP(), "energy": mupc.Energy(activity_decay=0.5)},
+            "activity_decay=0.5, but backpropagation does not have free activities to decay",
         ),
-        ({"optimiser": optax.adam(1e-3), "schedule": "cosine"}, "schedule='cosine' has no rate to act on"),
-        ({"metrics": {"test_accuracy": len}}, "the metric 'test_accuracy' has the name of what fit itself records"),
+        ({"optimiser": optax.adam(1e-3), "schedule": "cosine"}, "schedule='cosine' does not have a rate to act on"),
+        (
+            {"metrics": {"test_accuracy": len}},
+            "metrics has 'test_accuracy', which is the name of what fit",
+        ),
     ],
 )
 def test_bad_arguments(options, message):
     with pytest.raises(ValueError, match=message):
-        mupc.fit(network(), dataset(), **{"solver": SOLVER, "batch_size": 8} | options)
+        mupc.fit(network(), dataset(), **{"algorithm": SOLVER, "batch_size": 8} | options)
 
 
 @pytest.mark.parametrize(
@@ -278,15 +280,35 @@ def test_wrong_types(options, message):
         jaxtyping.config.update("jaxtyping_disable", False)
 
 
+@pytest.mark.parametrize(("name", "value"), [("method", "bp"), ("solver", SOLVER)])
+def test_the_algorithm_is_the_third_argument(name, value):
+    with pytest.raises(
+        TypeError, match=rf"(?s){name}=.* is not a keyword: pass an algorithm .* mupc.BP\(\) or mupc.PC"
+    ):
+        mupc.fit(network(), dataset(), batch_size=8, **{name: value})
+
+
+def test_a_setting_that_does_not_exist():
+    with pytest.raises(TypeError, match="epoch is not a setting of training. Did you mean 'epochs'?"):
+        mupc.fit(network(), dataset(), SOLVER, epoch=3)
+
+
+def test_a_callback_ends_the_run():
+    result = mupc.fit(
+        network(), dataset(), SOLVER, epochs=3, batch_size=8, callbacks=[lambda status: status.record["epoch"] >= 1]
+    )
+    assert result.stopped and result.history[-1]["epoch"] == 1
+
+
 @pytest.mark.parametrize("solver", ["bp", mupc.ErrorSpace])
 def test_wrong_solvers(solver):
-    cure = 'solver must be a solver such as .* For backpropagation leave it out, and give method="bp"'
+    cure = r"algorithm must be an algorithm such as mupc.PC\(solver\) or mupc.BP\(\), or a solver, got"
     with pytest.raises(TypeError, match=cure):
         mupc.fit(network(), dataset(), solver, batch_size=8)
 
 
 def test_a_network_of_the_wrong_size():
-    with pytest.raises(ValueError, match="the network has in_size=4, but clusters needs 5"):
+    with pytest.raises(ValueError, match="in_size of the network is 4, but clusters needs 5"):
         mupc.fit(mupc.Network(4, 3, 6, 2, key=jr.key(0)), dataset(), SOLVER, batch_size=8)
 
 

@@ -13,6 +13,7 @@ from compiled import compilations
 
 import mupc
 from mupc.data import Dataset, Normalisation, Split
+from mupc.inference import AbstractTunableSolver
 from mupc.network._types import Real
 from mupc.training import _fit_many
 
@@ -45,29 +46,34 @@ GD = [
 ]
 
 
-class Retuned(mupc.AbstractSolver):
+class Retuned(AbstractTunableSolver):
     """One step of gradient descent, its size from the activities of every second batch."""
 
     lr: Real
     steps: int = 1
-    tol: Real | None = None
+    known: bool = False
 
     @property
     def local(self):
         return True
 
     @property
-    def retunes_every(self):
+    def tunes_every(self):
         return 2
 
     def tuned(self, problem):
-        return dataclasses.replace(self, lr=self.lr / (1 + jnp.mean(problem.base**2)))
+        if self.known:
+            return self
+        return dataclasses.replace(self, lr=self.lr / (1 + jnp.mean(problem.base**2)), known=True)
 
-    def init(self, problem, delta):
+    def init(self, problem, point):
         return None
 
-    def step(self, problem, delta, gradient, state):
-        return jax.tree.map(lambda d, g: d - self.lr * g, delta, gradient), None
+    def step(self, problem, point, gradient, state):
+        return problem.at(jax.tree.map(lambda d, g: d - self.lr * g, point.delta, gradient)), None
+
+    def terminate(self, state, progress):
+        return None
 
 
 def runs_of(solvers, rates=(0.05, 0.01), **options):
@@ -81,10 +87,10 @@ CASES = {
     "tuned on the way": (runs_of([Retuned(0.1), Retuned(0.2)]), {}),
     "error space": (runs_of([mupc.ErrorSpace(steps=2)] * 2), {"schedule": "cosine"}),
     "exact": (runs_of([mupc.ExactLinear()] * 2, activation="linear"), {"optimiser": "momentum"}),
-    "backprop": (runs_of([None, None]), {"method": "bp"}),
+    "backprop": (runs_of([mupc.BP(), mupc.BP()]), {}),
     "decoupled decay": (
-        [mupc.Run(TANH[0], energy=mupc.Energy(weight_decay=decay)) for decay in (0.5, 0.1)],
-        {"method": "bp", "optimiser": "adamw"},
+        [mupc.Run(TANH[0], mupc.BP(), energy=mupc.Energy(weight_decay=decay)) for decay in (0.5, 0.1)],
+        {"optimiser": "adamw"},
     ),
 }
 
@@ -94,7 +100,7 @@ def alone(run, **options):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)  # of divergence
         return mupc.fit(
-            run.network, DATA, run.solver, weight_lr=run.weight_lr, seed=run.seed, energy=run.energy, **options
+            run.network, DATA, run.algorithm, weight_lr=run.weight_lr, seed=run.seed, energy=run.energy, **options
         )
 
 
@@ -117,7 +123,8 @@ def descended():
     """The first program that this file compiles, with all that it reported."""
     seen = {index: [] for index in range(len(GD))}
     with compilations("mapped") as messages:
-        results = mupc.fit_many(GD, DATA, chunk=2, callbacks=[lambda i, record: seen[i].append(record)], **SHARED)
+        follow = lambda status: seen[status.run].append(status.record)  # noqa: E731
+        results = mupc.fit_many(GD, DATA, chunk=2, callbacks=[follow], **SHARED)
     return results, list(seen.values()), messages
 
 
@@ -161,11 +168,12 @@ def test_when_all_runs_of_a_chunk_diverge_it_ends():
 def test_chunks_and_other_numbers_do_not_compile_again(descended):
     assert len(descended[2]) == 4  # a start, an order, an interval and a measurement, each once for both chunks
     solvers = [  # momentum stays on in the last: without it the program would be another
-        mupc.GradientDescent(lr, 4, momentum=run.solver.momentum / 2)
+        mupc.GradientDescent(lr, 4, momentum=run.algorithm.momentum / 2)
         for run, lr in zip(GD, (0.15, 0.25, 0.35), strict=True)
     ]
     others = [
-        dataclasses.replace(run, weight_lr=0.01, seed=9, solver=solver) for run, solver in zip(GD, solvers, strict=True)
+        dataclasses.replace(run, weight_lr=0.01, seed=9, algorithm=solver)
+        for run, solver in zip(GD, solvers, strict=True)
     ]
     with compilations("mapped") as messages:
         mupc.fit_many(others, DATA, chunk=2, **SHARED)
@@ -183,10 +191,10 @@ def test_chunks_and_other_numbers_do_not_compile_again(descended):
         ({"network": network(skip=0)}, r"network.skip \(1 and 0\)"),
         ({"network": network(multipliers=(1.0, 1.0, 1.0))}, "network.multipliers"),
         ({"network": network(use_bias=True)}, r"network.input.bias"),
-        ({"solver": mupc.GradientDescent(0.2, 5)}, r"solver.steps \(4 and 5\)"),
-        ({"solver": mupc.ErrorSpace()}, r"solver \(GradientDescent and ErrorSpace\)"),
-        ({"solver": mupc.GradientDescent("auto", 4)}, r"solver.lr \(a number and auto\)"),
-        ({"solver": mupc.GradientDescent(0.2, 4, tol=0.1)}, r"solver.tol \(None and a number\)"),
+        ({"algorithm": mupc.GradientDescent(0.2, 5)}, r"solver.steps \(4 and 5\)"),
+        ({"algorithm": mupc.ErrorSpace()}, r"solver \(GradientDescent and ErrorSpace\)"),
+        ({"algorithm": mupc.GradientDescent("auto", 4)}, r"solver.lr \(a number and auto\)"),
+        ({"algorithm": mupc.GradientDescent(0.2, 4, tol=0.1)}, r"solver.tol \(None and a number\)"),
         ({"energy": mupc.Energy("cross-entropy")}, r"energy.loss \(mse and cross-entropy\)"),
     ],
 )
@@ -216,15 +224,20 @@ def test_rates_of_adam_are_numbers():
     [
         ([], {}, ValueError, "nothing to train: pass at least one mupc.Run"),
         ([TANH[0]], {}, TypeError, "runs must be mupc.Run objects"),
-        ([mupc.Run(TANH[0])], {}, ValueError, 'method "pc" needs a solver'),
+        ([mupc.Run(TANH[0])], {}, TypeError, "algorithm must be an algorithm such as"),
         ([GD[0], dataclasses.replace(GD[0], weight_lr=-1.0)], {}, ValueError, "weight_lr must be greater than 0"),
         (
-            [mupc.Run(TANH[0]), mupc.Run(TANH[0], energy=mupc.Energy(activity_decay=0.5))],
-            {"method": "bp"},
+            [mupc.Run(TANH[0], mupc.BP()), mupc.Run(TANH[0], mupc.BP(), energy=mupc.Energy(activity_decay=0.5))],
+            {},
             ValueError,
-            "backpropagation has no free activities to decay",
+            "backpropagation does not have free activities to decay",
         ),
-        (GD, {"metrics": {"energy": len}}, ValueError, "the metric 'energy' has the name of what fit itself records"),
+        (
+            GD,
+            {"metrics": {"energy": len}},
+            ValueError,
+            "metrics has 'energy', which is the name of what fit",
+        ),
         (GD, {"chunk": 0}, ValueError, "chunk must be at least 1"),
         (GD, {"epochs": 0}, ValueError, "epochs must be greater than 0"),
         (GD, {"batch_size": 51}, ValueError, "batch_size=51 is more than the 50 training samples"),
@@ -238,16 +251,14 @@ def test_bad_arguments(runs, options, error, message):
 def test_chunks_follow_from_memory(monkeypatch):
     sizes = []
 
-    def chunk(networks, job, *rest):
+    def chunk(loop, networks):
         sizes.append(len(networks))
-        assert job.weight_lr.shape == job.key.shape == (len(networks),)
+        assert loop.job.context.weight_lr.shape == loop.job.source.key.shape == (len(networks),)
         return [result] * len(networks)
 
     result = mupc.FitResult(TANH[0], [], np.zeros(0), 0, 0.0, False, "", "float64")
     monkeypatch.setattr(_fit_many, "_train_chunk", chunk)
-    job = _fit_many.Settings(1, "pc", 8, "adam", "constant", None, False, False, None).job(
-        TANH[0], DATA, GD[0].solver, None, 0.1, 0
-    )
+    job = mupc.TrainConfig(batch_size=8).job(TANH[0], DATA, mupc.PC(GD[0].algorithm))
     need = _fit_many._bytes(job, TANH[0], DATA)
     weights = 8 * (5 * 6 + 3 * 6 * 6 + 6 * 3)
     assert need > weights * (2 * 3 + 2)  # weights and Adam's two moments before and after, a gradient, an update

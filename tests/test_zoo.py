@@ -11,7 +11,8 @@ import pytest
 import reference
 
 import mupc
-from mupc.inference._problem import Increments, problem
+from mupc.inference import Batch, pose
+from mupc.inference._dense_problem import Increments
 from mupc.network._precision import POLICIES
 
 ACTIVATIONS = sorted(reference.PHI)
@@ -63,10 +64,10 @@ def test_energy_and_gradient_of_every_combination(activation, skip, request):
         moved_input = 0.5 * x[::-1]
         options = mupc.Energy(loss=loss, output_precision=lam, activity_decay=decay)
         with jax.disable_jit():  # compiling each case would take most of the time
-            posed = problem(network, x, y, options, policy, activities=start, free_input=free)
+            posed = pose(network, Batch(x, y, start, free_input=free), options, policy)
             delta = Increments(moved.mT, moved_input.T if free else None)
-            e = posed.errors(delta)
-            gradient, value = posed.gradient(delta, e), posed.value(delta, e)
+            point = posed.at(delta)
+            gradient, value = posed.gradient(point), posed.value(point)
         want_input, want_hidden, want = reference.energy_and_gradient(
             reference.parameters(network), x + (moved_input if free else 0), posed.base.mT + moved, y,
             reference.multipliers(parameterisation, 5, 6, 4, skip), lam, decay,
@@ -90,7 +91,7 @@ def test_inference_and_learning_equal_plain_descent(activation, skip):
         solver = mupc.GradientDescent(lr=lr, steps=steps)
         with jax.disable_jit():
             solution = mupc.infer(network, None if free else x, y, solver, energy=options, input=x if free else None)
-            gradients = mupc.weight_gradients(network, solution, x, energy=options)
+            gradients = mupc.weight_gradients(network, solution, x)
 
         a = reference.multipliers(parameterisation, 5, 6, depth, skip)
         params = reference.parameters(network)

@@ -28,9 +28,12 @@ if TYPE_CHECKING:
     from .inference import energy as energy
     from .inference import infer as infer
     from .inference import layer_energies as layer_energies
+    from .learning import BP as BP
+    from .learning import PC as PC
+    from .learning import AbstractAlgorithm as AbstractAlgorithm
     from .learning import backprop_gradients as backprop_gradients
     from .learning import weight_gradients as weight_gradients
-    from .network import AbstractLayer as AbstractLayer
+    from .network import AbstractNetwork as AbstractNetwork
     from .network import Activation as Activation
     from .network import Dense as Dense
     from .network import Network as Network
@@ -40,6 +43,8 @@ if TYPE_CHECKING:
     from .sweep import transfer as transfer
     from .training import FitResult as FitResult
     from .training import Run as Run
+    from .training import TrainConfig as TrainConfig
+    from .training import TrainStatus as TrainStatus
     from .training import fit as fit
     from .training import fit_many as fit_many
 
@@ -47,7 +52,12 @@ __version__ = "0.1.0"
 
 _HOME = {
     "Activation": "network",
-    "AbstractLayer": "network",
+    "AbstractAlgorithm": "learning",
+    "AbstractNetwork": "network",
+    "BP": "learning",
+    "PC": "learning",
+    "TrainConfig": "training",
+    "TrainStatus": "training",
     "AbstractSolver": "inference",
     "Dense": "network",
     "Energy": "inference",

@@ -79,7 +79,7 @@ def test_a_second_signal_stops_at_once(train, resume, monkeypatch):
         run = train(*BP)
     assert run.code == 143
     assert "go on with `mupc train --resume" in run.err
-    assert not _checkpoints.steps(run.folder / "checkpoints")
+    assert not _checkpoints.checkpoint_folders(run.folder / "checkpoints")
     assert resume("--quiet").code == 0
     assert_same(run, train(*BP, name="whole"))
 
@@ -130,7 +130,7 @@ def test_a_data_set_that_is_gone(train, resume, monkeypatch, tmp_path):
     file.rename(away)
     gone = resume("--quiet")
     assert gone.code == USAGE_ERROR and str(file) in gone.err and gone.err.count("\n") == 1
-    assert list(_checkpoints.steps(run.folder / "checkpoints")) == [11]
+    assert list(_checkpoints.checkpoint_folders(run.folder / "checkpoints")) == [11]
 
     np.savez(file, x_train=x[:1400] + 1, y_train=y[:1400], x_test=x[1400:], y_test=y[1400:])
     other = resume("--quiet")
@@ -143,10 +143,10 @@ def test_a_data_set_that_is_gone(train, resume, monkeypatch, tmp_path):
 @pytest.mark.slow
 def test_checkpoints_that_are_kept(train, resume):
     run = train(*BP, "--keep", "3", "--checkpoint-every", "4")
-    assert list(_checkpoints.steps(run.folder / "checkpoints")) == [16, 20, 22]
+    assert list(_checkpoints.checkpoint_folders(run.folder / "checkpoints")) == [16, 20, 22]
     assert run.json("config.json")["safety"] == {"keep": 3, "checkpoint_every": 4, "on_divergence": "stop"}
     assert resume("--epochs", "2", "--quiet").code == 0
-    assert list(_checkpoints.steps(run.folder / "checkpoints")) == [36, 40, 44]
+    assert list(_checkpoints.checkpoint_folders(run.folder / "checkpoints")) == [36, 40, 44]
     none = train(*BP, "--keep", "0", name="none")
     assert [path.name for path in (none.folder / "checkpoints").iterdir()] == ["network.safetensors"]
     more = resume("--epochs", "2", name="none")
@@ -268,7 +268,7 @@ def test_a_disk_that_is_really_full(mupc, disk):
     assert run.code == USAGE_ERROR
     assert len(run.err.splitlines()) == 1
     assert "No space left on device" in run.err
-    found, damaged = _checkpoints.find(place / "run" / "checkpoints")
+    found, damaged = _checkpoints.find_checkpoint(place / "run" / "checkpoints")
     assert (found.step, damaged) == (1, [])
     subprocess.run(["mount", "-o", "remount,size=20m", str(place)], check=True)
     again = mupc("train", "--resume", place / "run", "--quiet", folder=place / "run")

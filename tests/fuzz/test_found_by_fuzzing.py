@@ -70,7 +70,7 @@ def test_a_checkpoint_under_the_name_of_another(tmp_path):
             checkpoints.save(step, {"array": np.full(2, step)}, {})
     shutil.rmtree(tmp_path / "step-00000006")
     shutil.copytree(tmp_path / "step-00000003", tmp_path / "step-00000006")
-    found, damaged = _checkpoints.find(tmp_path)
+    found, damaged = _checkpoints.find_checkpoint(tmp_path)
     assert found.step == 3
     assert damaged == [f"the checkpoint {tmp_path / 'step-00000006'} is damaged (it is that of step 3)"]
 

@@ -17,7 +17,7 @@ from jaxtyping import Array
 from .. import data
 from ..inference import ErrorSpace, GradientDescent, infer
 from ..io import checks, device, versions
-from ..learning import backprop_gradients, weight_gradients
+from ..learning import BP, backprop_gradients, weight_gradients
 from ..network import POLICIES, Network, forward, resolve_activation, resolve_precision
 from ..training import EVALUATION_CHUNK, FitResult, Run, fit, fit_many
 from . import _floors, _timing
@@ -197,7 +197,7 @@ def measure_epoch(case: BenchCase, config: BenchConfig, precision: str) -> Bench
     }  # fmt: skip
     results = {
         "mupc": fit(network, dataset, GradientDescent(lr=LR, steps=case.inference_steps), **shared),
-        "backprop": fit(network, dataset, method="bp", **shared),
+        "backprop": fit(network, dataset, BP(), **shared),
     }
     times, evaluations = {}, {}
     for name, result in results.items():
@@ -248,7 +248,7 @@ def measure_grid(case: BenchCase, config: BenchConfig, precision: str) -> BenchR
         return fit_many(runs, dataset, chunk=config.chunk, **shared)
 
     def one(run: Run) -> FitResult:
-        return fit(run.network, dataset, run.solver, weight_lr=run.weight_lr, seed=run.seed, **shared)
+        return fit(run.network, dataset, run.algorithm, weight_lr=run.weight_lr, seed=run.seed, **shared)
 
     chosen = evenly_spaced(len(runs), config.sequential)
     with warnings.catch_warnings():

@@ -10,11 +10,11 @@ import jax.random as jr
 
 from .. import data
 from ..data import Dataset
-from ..inference import AbstractSolver, Energy
+from ..inference import Energy
 from ..io import checks
-from ..learning import check_optimiser
+from ..learning import BP, PC, AbstractAlgorithm
 from ..network import Network
-from ..training import validate
+from ..training import TrainConfig
 from .config import TrainFlags
 from .flags import FormFlags
 from .solvers import make_solver
@@ -35,8 +35,8 @@ def load_data(flags: TrainFlags) -> Dataset:
     return dataset.with_validation(flags.validation, flags.seed) if flags.validation else dataset
 
 
-def build(flags: TrainFlags, dataset: Dataset) -> tuple[Network, AbstractSolver | None]:
-    """Return the network, sized for a data set, and the solver."""
+def build(flags: TrainFlags, dataset: Dataset) -> tuple[Network, AbstractAlgorithm]:
+    """Return the network, sized for a data set, and the algorithm that trains it."""
     network = Network(
         dataset.in_size,
         dataset.out_size,
@@ -45,7 +45,7 @@ def build(flags: TrainFlags, dataset: Dataset) -> tuple[Network, AbstractSolver 
         **network_options(flags),
         key=jr.key(checks.seed(flags.seed)),
     )
-    return network, make_solver(flags) if flags.method == "pc" else None
+    return network, PC(make_solver(flags)) if flags.method == "pc" else BP()
 
 
 def network_options(flags: FormFlags) -> dict[str, Any]:
@@ -70,22 +70,19 @@ def make_energy(flags: TrainFlags) -> Energy:
     )
 
 
-def check_training(flags: TrainFlags, network: Network, solver: AbstractSolver | None, dataset: Dataset) -> None:
+def check_training(flags: TrainFlags, network: Network, algorithm: AbstractAlgorithm, dataset: Dataset) -> None:
     """Refuse what cannot be trained, before anything is compiled."""
-    validate(
-        network, dataset, solver, flags.epochs, flags.batch_size, flags.method, unsupervised=False,
-        augment=flags.augment, energy=make_energy(flags),
-    )  # fmt: skip
     if flags.evaluate_every is not None:
         checks.integer("evaluate_every", flags.evaluate_every, 1)
-    check_optimiser(flags.optimiser, flags.chosen_weight_lr, flags.schedule)
+    settings: dict[str, Any] = {"weight_lr": flags.chosen_weight_lr, "seed": flags.seed, "energy": make_energy(flags)}
+    config = TrainConfig(**settings, **training_options(flags, dataset))
+    config.check(network, dataset, algorithm)
 
 
 def training_options(flags: TrainFlags, dataset: Dataset) -> dict[str, Any]:
     """Return the arguments of `fit` in which runs of one program must agree; `fit_many` takes them too."""
     return {
         "epochs": flags.epochs,
-        "method": flags.method,
         "batch_size": flags.batch_size,
         "optimiser": flags.optimiser,
         "schedule": flags.schedule,

@@ -133,7 +133,7 @@ def _outputs(network: Network, notes: Notes, samples: Samples, batch: int) -> tu
     """Return the outputs for every sample, and the range of the stored values."""
     normalise = Normalisation() if notes.normalisation is None else notes.normalisation
     found, low, high = [], math.inf, -math.inf
-    with jax.enable_x64(network.readout.weight.dtype == np.float64):  # type: ignore[attr-defined]
+    with jax.enable_x64(network.readout.weight.dtype == np.float64):
         for start in range(0, len(samples.names), batch):
             raw = samples.read(start, start + batch)
             low, high = min(low, float(raw.min())), max(high, float(raw.max()))

@@ -7,7 +7,8 @@ import numpy as np
 
 from ..data import Dataset
 from ..diagnostics import LEARNING_LIMITS, CreditReach, credit_reach
-from ..inference import AbstractSolver, Energy, infer
+from ..inference import Energy, infer
+from ..learning import PC, AbstractAlgorithm
 from ..network import Network
 from .config import TrainFlags
 from .flags import WEIGHT_LR_ALL
@@ -19,8 +20,9 @@ class ReachMeter:
     """Measure credit reach on the first training batch; `latest` is that of the last finite network. Backpropagation
     has no solver, and nothing is measured."""
 
-    def __init__(self, flags: TrainFlags, solver: AbstractSolver | None, energy: Energy, dataset: Dataset) -> None:
-        self.flags, self.solver, self.energy, self.dataset = flags, solver, energy, dataset
+    def __init__(self, flags: TrainFlags, algorithm: AbstractAlgorithm, energy: Energy, dataset: Dataset) -> None:
+        self.flags, self.algorithm, self.energy, self.dataset = flags, algorithm, energy, dataset
+        self.solver = algorithm.solver if isinstance(algorithm, PC) else None
         batch = slice(0, flags.batch_size)
         self.x = dataset.normalisation(dataset.train.raw[batch])
         self.y = dataset.encode(dataset.train.targets[batch])
@@ -33,7 +35,7 @@ class ReachMeter:
         if self.solver is None:
             return None
         solution = infer(network, self.x, self.y, self.solver, energy=self.energy, precision=self.flags.precision)
-        found = credit_reach(network, solution, self.x, self.y, energy=self.energy, optimiser=self.flags.optimiser)
+        found = credit_reach(network, solution, self.x, self.y, optimiser=self.flags.optimiser)
         if not np.all(np.isfinite(found.gradient_norms)):
             return None
         self.latest = found

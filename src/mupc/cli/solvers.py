@@ -1,7 +1,7 @@
 """The solvers of `mupc train`, and the flags that each of them uses."""
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 from ..inference import ODE, AbstractSolver, ErrorSpace, ExactLinear, GradientDescent, Optax
 from .config import TrainFlags
@@ -46,7 +46,7 @@ def _gradient_descent(config: TrainFlags) -> AbstractSolver:
     lr = config.chosen_activity_lr
     assert lr is not None, "gd has a default"
     steps = config.inference_steps if lr == "auto" else _steps(config, config.hidden_layers)
-    return GradientDescent(lr=lr, steps=steps, momentum=config.momentum, tol=config.inference_tol)
+    return GradientDescent(lr=cast(float, lr), steps=steps, momentum=config.momentum, tol=config.inference_tol)
 
 
 def _adam(config: TrainFlags) -> AbstractSolver:

@@ -11,7 +11,7 @@ import jax
 
 from ..io import counted, device, json_ready, only_writer, versions
 from ..network import Network, save
-from ..training import FitResult, check_room, find, fit
+from ..training import FitResult, TrainStatus, check_room, find_checkpoint, fit
 from .building import build, check_training, load_data, make_energy, number_format, training_options
 from .config import FORMAT, TrainFlags, as_dict, load
 from .display import ProgressDisplay, percent
@@ -46,11 +46,11 @@ def train(
     dataset = load_data(flags)
     with number_format(flags.precision):
         check_room(lambda: build(flags, dataset)[0])
-        network, solver = build(flags, dataset)
-        check_training(flags, network, solver, dataset)
+        network, algorithm = build(flags, dataset)
+        check_training(flags, network, algorithm, dataset)
         for name in without_effect(flags):
             session.say(f"note: {name} has no effect with --method bp")
-        meter = ReachMeter(flags, solver, make_energy(flags), dataset)
+        meter = ReachMeter(flags, algorithm, make_energy(flags), dataset)
         new = safety.resume is None
         folder = _open(flags, output, safety)
         with only_writer(folder.path):
@@ -102,7 +102,7 @@ def _ended(folder: RunFolder) -> Summary | None:
 
 def _take_up(folder: RunFolder, ended: bool, session: Session) -> list[Record]:
     """Take a run back to its last checkpoint, and return the records up to there."""
-    found, damaged = find(folder.path / CHECKPOINT.parent)
+    found, damaged = find_checkpoint(folder.path / CHECKPOINT.parent)
     if found is None and ended:
         raise ValueError(
             f"{folder.path} has no checkpoint from which to train on: start a new run with --config {folder.path}."
@@ -136,7 +136,8 @@ class Recorder:
         self.progress: ProgressDisplay | None = None
         self._compiled = False  # the first interval of training includes compiling
 
-    def __call__(self, record: Record) -> None:
+    def __call__(self, status: TrainStatus) -> None:
+        record = status.record
         self.records.append(record)
         self.folder.append(record)
         if self.tensorboard:
@@ -175,7 +176,7 @@ def _run(meter: ReachMeter, network: Network, recorder: Recorder, safety: Safety
             result = fit(
                 network,
                 dataset,
-                meter.solver,
+                meter.algorithm,
                 weight_lr=flags.chosen_weight_lr,
                 seed=flags.seed,
                 energy=meter.energy,

@@ -8,9 +8,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ..inference import Energy, Solution, as_energy, as_targets, half_square
+from ..inference import Energy, Solution, as_targets, check_solution, half_square
 from ..io import checks
-from ..learning import backprop_gradients, weight_gradients
+from ..learning import backprop_gradients, checked_inputs, solution_gradients
 from ..network import Network, Rows
 from ._learning import layers_that_learn, learning_threshold
 
@@ -95,14 +95,13 @@ def credit_reach(
     x: Rows | None,
     y: Rows,
     *,
-    energy: Energy | None = None,
     optimiser: str = "adam",
     epsilon: int | float | None = None,
 ) -> CreditReach:
     """Measure how far down the weight gradients of a solution reach.
 
     **Arguments:** the network, a `mupc.Solution`, the batch it was inferred for (x may be None in the unsupervised
-    case), its `energy`, and the name of the `optimiser` that will use the gradients. `epsilon` replaces the
+    case), and the name of the `optimiser` that will use the gradients. `epsilon` replaces the
     optimiser's own, which is 1e-8 for Adam.
 
     **Example:**
@@ -116,11 +115,13 @@ def credit_reach(
     mupc.credit_reach(network, solution, x, y).regime      # 'shallow'
     ```
     """
-    energy = as_energy(energy)
     if epsilon is not None:
         checks.number("epsilon", epsilon, at_least=0)
+    check_solution(solution)
+    energy = solution.objective
     plain = Energy(loss=energy.loss, output_precision=energy.output_precision)
-    pc = _rows(weight_gradients(network, solution, x, energy=plain))
+    weights, inputs = checked_inputs(network, solution, x)
+    pc = _rows(solution_gradients(weights, solution, inputs, plain))
     if solution.input is None and x is not None:
         bp = _rows(backprop_gradients(network, x, y, energy=plain))
     else:

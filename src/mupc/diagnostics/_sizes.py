@@ -10,9 +10,9 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from ..inference import AbstractSolver, Energy, Increments, Problem, problem, solve
-from ..learning import layer_gradients, update_rule
-from ..network import AbstractLayer, Inputs, Network, Outputs, Precision, Real
+from ..inference import AbstractSolver, Batch, DenseProblem, Energy, pose, solve
+from ..learning import update_rule
+from ..network import Dense, Inputs, Network, Outputs, Precision, Real
 
 LayerSizes = dict[str, Float[Array, "..."]]
 _jit: Any = eqx.filter_jit  # its annotations leave out the options that it passes on
@@ -33,31 +33,31 @@ def trajectories(
 ) -> LayerSizes:
     """Return the sizes of networks of one shape, stacked on a leading axis, before each step of Adam and after the
     last: arrays (networks, steps + 1, layers)."""
-    rule = update_rule("adam", weight_lr, "constant", steps, jnp.zeros((), int))
+    rule = update_rule("adam", weight_lr)
 
-    def pose(network: Network) -> Problem:
-        posed = problem(network, x, y, energy, policy, activities=None, free_input=False)
+    def pose_whole(network: Network) -> DenseProblem:
+        posed = pose(network, Batch(x, y), energy, policy)
+        assert isinstance(posed, DenseProblem)
         # explicit zeros keep solvers from splitting their loop into windows, which save work but take twice as long to
         # compile
         return dataclasses.replace(posed, base_errors=jnp.zeros_like(posed.base))
 
     def step(carry: tuple[Network, Any], _: None) -> tuple[tuple[Network, Any], tuple[LayerSizes, Array, Array]]:
         network, state = carry
-        posed = pose(network)
-        solver.check(network, posed)
-        solved = solve(solver.tuned(posed), posed, history=False)
-        ended, errors = (posed.base + solved.delta.hidden).mT, solved.errors.hidden.mT
-        output_error = posed.output_error(solved.errors)
-        slopes = layer_gradients(network, x, ended, errors, output_error, energy, policy, scaled=True)
+        posed = pose_whole(network)
+        point = solve(solver, posed, history=False).point
+        found = posed.unpack(point)
+        errors = found.errors / energy.output_precision
+        slopes = network.local_gradients(x, found.activities, errors, found.output_error, policy)
         updates, state = rule.update(slopes, state, network)
         # from the errors: a difference of activities would round the small ones away
-        moved, _errors = posed.follow(Increments(solved.errors.hidden, None))
+        moved = posed.follow(posed.as_unknowns(point)).delta
         sizes = {
             "activities": _size(posed.base),
             "branches": _size(_branches(posed.base, network.skip)),
             "output": _size(posed.base_output[None]),
             "output error": _size(energy.output_error(posed.base_output.T, y)[None]),
-            "errors": _size(solved.errors.hidden),
+            "errors": _size(point.errors.hidden),
             "activity updates": _size(moved.hidden),
             "weight updates": _layer_sizes(updates),
         }
@@ -84,7 +84,7 @@ def _branches(z: Float[Array, "layers _ _"], skip: int) -> Float[Array, "above _
 def _layer_sizes(network: Network) -> Float[Array, " all_layers"]:
     input, readout = jax.tree.map(lambda leaf: leaf[None], (network.input, network.readout))
 
-    def size(layer: AbstractLayer) -> Float[Array, " layers"]:
+    def size(layer: Dense) -> Float[Array, " layers"]:
         leaves = [leaf.reshape(len(leaf), math.prod(leaf.shape[1:])) for leaf in jax.tree.leaves(layer)]
         return jnp.mean(jnp.abs(jnp.concatenate(leaves, axis=1)), axis=1)
 

@@ -8,14 +8,15 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from ..inference import AbstractSolver
+    from ..learning import BP
 
 PAPER_BATCH = 64
 """The paper's β acts on the mean over 64 samples, a solver's `lr` on one sample: lr = β / 64."""
 LONG = 500
 """Steps of inference that is meant to converge: the most that the paper allows."""
 
-Inference = Callable[[float, int], "AbstractSolver | None"]
-"""Return the solver for β and a number of hidden layers; None stands for backpropagation."""
+Inference = Callable[[float, int], "AbstractSolver | BP"]
+"""Return the solver for β and a number of hidden layers, or backpropagation."""
 
 
 def descent(steps: int | None = None, tol: float | None = None) -> Inference:
@@ -54,6 +55,13 @@ def exact(beta: float, depth: int) -> AbstractSolver:
     return ExactLinear()
 
 
+def backpropagation(beta: float, depth: int) -> BP:
+    """Do not infer."""
+    from ..learning import BP
+
+    return BP()
+
+
 @dataclasses.dataclass(frozen=True)
 class FigureMethod:
     """How a network is built and trained."""
@@ -83,7 +91,7 @@ def _standard(label: str, inference: Inference, skip: int = 1, activity_decay: f
 
 METHODS = {
     "mupc": FigureMethod("μPC"),
-    "bp": FigureMethod("BP with Depth-μP", inference=lambda beta, depth: None),
+    "bp": FigureMethod("BP with Depth-μP", inference=backpropagation),
     "sp": _standard("SP", PAPER_INFERENCE),
     "sp-gd": _standard("SP with GD", descent(LONG), skip=0),
     "sp-adam": _standard("SP with Adam", adam, skip=0),

@@ -57,7 +57,7 @@ def run_cell(cell: StepsCell, context: RunContext) -> Row:
     import jax
     import jax.random as jr
 
-    from ..inference import RESULTS, Energy, GradientDescent, extremes, infer, problem
+    from ..inference import RESULTS, Batch, Energy, GradientDescent, extremes, infer, pose
     from ..network import POLICIES, Network
 
     policy = POLICIES["float64"]
@@ -66,7 +66,7 @@ def run_cell(cell: StepsCell, context: RunContext) -> Row:
         size = (cell.width, cell.width, cell.width, cell.depth)
         network = policy.cast(Network(*size, activation="linear", key=keys[0]))
         x, y = (jr.normal(key, (cell.batch, cell.width)) for key in keys[1:])
-        posed = problem(network, x, y, Energy(), policy, activities=None, free_input=False)
+        posed = pose(network, Batch(x, y), Energy(), policy)
         largest, smallest = (float(value[0]) for value in extremes(posed))  # the same for all samples
         limit = 10 * math.ceil(largest / smallest)
         solvers = {

@@ -8,7 +8,8 @@ errors may take the place of activities as unknowns for the price of one pass ea
 
 is the identity plus a matrix whose rank is the output size (without activity decay α): a few steps of conjugate
 gradients solve it at any depth. Each step takes a pass up and a pass down. With few outputs, J itself may be kept
-instead: a single pass down finds it, wide enough for all outputs. A GPU takes little longer for it than for a narrow one.
+instead: a single pass down finds it, wide enough for all outputs. A GPU takes little longer for it than for a narrow
+one.
 """
 
 import dataclasses
@@ -148,8 +149,8 @@ class DenseLinearised(AbstractLinearised[Increments]):
         return Increments(self.point.errors.hidden + pulled.hidden, pulled.input)
 
     def solve(self, rhs: Increments, steps: int | None, tol: float = 0.0) -> Increments:
-        """Return (I + λ JᵀSJ + α A⁻ᵀA⁻¹)⁻¹·rhs for each sample, by conjugate gradients. A free z₀, which has no error of
-        its own, is damped instead: the matrix would be singular otherwise.
+        """Return (I + λ JᵀSJ + α A⁻ᵀA⁻¹)⁻¹·rhs for each sample, by conjugate gradients. A free z₀, which has no error
+        of its own, is damped instead: the matrix would be singular otherwise.
 
         Take at most `steps` steps, or with None as many as bring the residual below `tol` of its start. The last of a
         few steps needs only its length, which saves a pass down.
@@ -191,8 +192,8 @@ class DenseLinearised(AbstractLinearised[Increments]):
         return found
 
     def _felt_at_top(self, output: Output) -> Layer:
-        """Return what the last activities feel of a signal on the output: λ times the transposed derivative of the output
-        in them, times the signal."""
+        """Return what the last activities feel of a signal on the output: λ times the transposed derivative of the
+        output in them, times the signal."""
         weight = self.problem.multipliers[2] * self.problem.energy.output_precision
         return self.slopes[-1] * (weight * self.problem.readout.transpose(output))
 

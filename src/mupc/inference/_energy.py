@@ -58,8 +58,8 @@ def _softmax_curvature(output: Outputs, y: Outputs, change: Outputs) -> Outputs:
 
 
 class Loss(NamedTuple):
-    """An output loss of (output, target), its negative derivative in the output, and its second derivative there times a
-    change of the output, (output, target, change)."""
+    """An output loss of (output, target), its negative derivative in the output, and its second derivative there times
+    a change of the output, (output, target, change)."""
 
     value: Callable[[Outputs, Outputs], Array]
     error: Callable[[Outputs, Outputs], Array]

@@ -48,7 +48,8 @@ class Window(NamedTuple):
 
 
 class WindowPlan(NamedTuple):
-    """Windows, each of which holds all that its steps can reach, and the problem on which the last gradient is taken."""
+    """Windows, each of which holds all that its steps can reach, and the problem on which the last gradient is
+    taken."""
 
     windows: list[Window]
     last: "AbstractProblem"

@@ -38,9 +38,13 @@ class ArgumentError(ValueError):
         return type(self), (self.name, self.wrong, self.cure)
 
     def spelled(self, spelling: Spelling) -> str:
-        """Return the message with every name spelled by `spelling`."""
+        """Return the message with every name spelled by `spelling`. A text that starts with `= ` gives the value: it
+        becomes `skip=3` in Python, and `--skip 3` for a flag."""
         subject = spelling(self.name) if self.name.isidentifier() else self.name
-        return " ".join(filter(None, (subject, _spelled(self.wrong, spelling), _spelled(self.cure, spelling))))
+        wrong = _spelled(self.wrong, spelling)
+        if wrong.startswith("= "):
+            subject, _, wrong = f"{subject}{' ' if subject.startswith('-') else '='}{wrong[2:]}".partition(" ")
+        return " ".join(filter(None, (subject, wrong, _spelled(self.cure, spelling))))
 
 
 class ArgumentTypeError(ArgumentError, TypeError):

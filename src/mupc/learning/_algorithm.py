@@ -2,7 +2,7 @@
 
 import abc
 import dataclasses
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -44,8 +44,8 @@ class LearningContext(eqx.Module):
 
 
 class AlgorithmState(eqx.Module):
-    """Everything that changes from step to step: the network, the optimiser's state, the number of steps taken, and what
-    the algorithm itself keeps from one batch to the next (`memory`)."""
+    """Everything that changes from step to step: the network, the optimiser's state, the number of steps taken, and
+    what the algorithm itself keeps from one batch to the next (`memory`)."""
 
     network: AbstractNetwork
     optimiser: optax.OptState
@@ -65,8 +65,8 @@ class AlgorithmState(eqx.Module):
 
 
 class StepReport(NamedTuple):
-    """What a step reports: the loss of the prediction before learning, the energy that inference left, and the root mean
-    square entry of each layer's gradient."""
+    """What a step reports: the loss of the prediction before learning, the energy that inference left, and the root
+    mean square entry of each layer's gradient."""
 
     loss: Scalar
     energy: Scalar
@@ -101,7 +101,7 @@ class AbstractAlgorithm(eqx.Module):
         """After how many steps to call `tuned` again; None: there is nothing to tune."""
 
     @abc.abstractmethod
-    def tuned(self, network: AbstractNetwork, batch: Batch, context: LearningContext) -> Self:
+    def tuned(self, network: AbstractNetwork, batch: Batch, context: LearningContext) -> "AbstractAlgorithm":
         """Return the algorithm with settings that suit the network now."""
 
 

@@ -27,7 +27,9 @@ class BP(AbstractAlgorithm):
         check_backprop(energy)
         if unsupervised:
             raise checks.ArgumentError(
-                "unsupervised", "training needs inference, which backpropagation does not do.", "Use {PC} with a solver."
+                "unsupervised",
+                "training needs inference, which backpropagation does not do.",
+                "Use {PC} with a solver.",
             )
 
     def init(self, network: AbstractNetwork, context: LearningContext) -> AlgorithmState:

@@ -1,6 +1,6 @@
 """Weight gradients: from a solution of inference, and by backpropagation on the same network."""
 
-from typing import TypeVar
+from typing import TypeVar, cast
 
 import equinox as eqx
 import jax
@@ -79,17 +79,17 @@ def checked_inputs(network: Network, solution: Solution, x: Rows | None) -> tupl
 
 @eqx.filter_jit
 def solution_gradients(network: SomeNetwork, solution: Solution, x: Inputs, energy: Energy) -> SomeNetwork:
-    """`weight_gradients` on arguments that are checked and cast, with the penalties of any energy. Errors carry a factor
-    λ, which is divided out."""
+    """`weight_gradients` on arguments that are checked and cast, with the penalties of any energy. Errors carry a
+    factor λ, which is divided out."""
     errors = jax.tree.map(lambda e: e / energy.output_precision, solution.errors)
     policy = POLICIES[solution.precision]
     gradients = network.local_gradients(x, solution.activities, errors, solution.output_error, policy)
     return _with_penalties(gradients, network, energy)
 
 
-def _with_penalties(gradients: SomeNetwork, network: SomeNetwork, energy: Energy) -> SomeNetwork:
+def _with_penalties(gradients: AbstractNetwork, network: SomeNetwork, energy: Energy) -> SomeNetwork:
     if not energy.penalises_weights:
-        return gradients
+        return cast(SomeNetwork, gradients)
     return jax.tree.map(jnp.add, gradients, energy.penalty_gradient(network))
 
 
@@ -132,9 +132,7 @@ def check_backprop(energy: Energy) -> None:
 
 
 @eqx.filter_jit
-def backprop_step(
-    network: SomeNetwork, batch: Batch, energy: Energy, policy: Precision
-) -> tuple[SomeNetwork, Outputs]:
+def backprop_step(network: SomeNetwork, batch: Batch, energy: Energy, policy: Precision) -> tuple[SomeNetwork, Outputs]:
     """Return the gradients and the prediction, on arguments that are checked and cast."""
     activities, output = network.forward_pass(batch.x, policy)
     output_error = energy.output_error(output, batch.y)

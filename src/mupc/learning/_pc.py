@@ -1,6 +1,5 @@
 """Predictive coding: infer, then learn from every layer's own error."""
 
-import equinox as eqx
 import jax.numpy as jnp
 
 from ..inference import (
@@ -18,8 +17,8 @@ from ._gradients import solution_gradients
 
 
 class PC(AbstractAlgorithm):
-    """Predictive coding: a solver minimises the energy over the activities, then each weight takes one step down its own
-    layer's energy.
+    """Predictive coding: a solver minimises the energy over the activities, then each weight takes one step down its
+    own layer's energy.
 
     **Arguments:** `solver`: how to infer, such as `mupc.GradientDescent(lr=0.01, steps=128)`.
 
@@ -66,7 +65,7 @@ class PC(AbstractAlgorithm):
 
     @property
     def tunes_every(self) -> int | None:
-        return self.solver.refresh if isinstance(self.solver, AbstractTunableSolver) else None
+        return self.solver.tunes_every if isinstance(self.solver, AbstractTunableSolver) else None
 
     def tuned(self, network: AbstractNetwork, batch: Batch, context: LearningContext) -> "PC":
         if not isinstance(self.solver, AbstractTunableSolver):

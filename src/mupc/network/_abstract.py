@@ -2,7 +2,7 @@
 
 import abc
 from collections.abc import Callable
-from typing import NamedTuple, Self
+from typing import NamedTuple
 
 import equinox as eqx
 from jaxtyping import Array, Float, PyTree
@@ -57,7 +57,7 @@ class AbstractNetwork(eqx.Module):
     @abc.abstractmethod
     def local_gradients(
         self, x: Inputs, activities: PyTree, errors: PyTree, output_error: Outputs, precision: Precision
-    ) -> Self:
+    ) -> "AbstractNetwork":
         """Return weight gradients, each from its own layer's error and input alone."""
 
     @abc.abstractmethod

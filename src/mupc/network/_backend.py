@@ -25,7 +25,8 @@ class Backend:
     - `keeps_transposes`: store Wᵀ next to W, because products with a transposed factor are slow.
     - `rounds_operands`: round operands in the storage format, because products do not know every pair of formats.
     - `splits_products`: full precision by products of bf16 parts, on the matrix units.
-    - `keeps_jacobian`: error space keeps the derivative of the outputs; a wide pass costs little more than a narrow one.
+    - `keeps_jacobian`: error space keeps the derivative of the outputs; a wide pass costs little more than a narrow
+      one.
     """
 
     platform: str

@@ -145,14 +145,18 @@ class Network(AbstractNetwork):
 
     def backward_pass(self, activities: Activities, output_error: Outputs, precision: Precision) -> Activities:
         """Carry an error of the output back to every layer: the transpose of the linearised forward pass."""
-        _, hidden, last = self.multipliers
+        top = self.multipliers[2] * self.readout.transpose(output_error, precision)
+        return self.carry_back(activities, top, precision)
+
+    def carry_back(self, activities: Activities, top: LayerState, precision: Precision) -> Activities:
+        """Carry a signal on φ of the last hidden layer back to every layer."""
+        hidden = self.multipliers[1]
         slopes = self.activation.derivative(activities)
 
         def step(layer_and_slope: PyTree, v: LayerState) -> LayerState:
             layer, slope = layer_and_slope
             return slope * (hidden * layer.transpose(v, precision))
 
-        top = last * self.readout.transpose(output_error, precision)
         return recurrence(step, slopes[-1] * top, (self.hidden, slopes[:-1]), self.skip, reverse=True)
 
     def local_gradients(
@@ -179,7 +183,8 @@ def _check_size(network: Network, depth: int) -> None:
     if weights > MOST_WEIGHTS:
         raise checks.ArgumentError(
             "width",
-            f"= {width} and {{hidden_layers}} = {depth} make {float(weights):.1e} weights, more than any machine holds.",
+            f"= {width} and {{hidden_layers}} = {depth} make {float(weights):.1e} weights, "
+            "more than any machine holds.",
             "Use a smaller network.",
         )
 

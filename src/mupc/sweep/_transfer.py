@@ -18,7 +18,7 @@ from ..inference import Energy, GradientDescent, as_energy
 from ..io import checks
 from ..learning import Optimiser
 from ..network import Network
-from ..training import FitResult, Run, check_room, fit_many
+from ..training import FitResult, Run, TrainStatus, check_room, fit_many
 from ._rates import ACTIVITY_LRS, WEIGHT_LRS, RatePair
 from ._transfer_result import NetworkSize, Transfer, TransferCell, Tuning
 
@@ -124,8 +124,9 @@ class TransferStudy:
         ]
         shares = [0.0] * len(runs)
 
-        def follow(index: int, record: Mapping[str, Any]) -> None:
-            shares[index] = 1.0 if record["diverged"] else record["step"] / record["total_steps"]
+        def follow(status: TrainStatus) -> None:
+            record = status.record
+            shares[status.run] = 1.0 if record["diverged"] else record["step"] / record["total_steps"]
             report(sum(shares) / len(runs))
 
         results = fit_many(runs, self.dataset, callbacks=[follow], **self.settings.for_fit)

@@ -7,7 +7,7 @@ import numpy as np
 from jaxtyping import Array, Float, Float64
 
 from ..inference import Energy, ExactLinear, as_energy, as_targets, infer
-from ..network import Activities, Inputs, Network, Outputs, Rows, Scalar, as_inputs, backward_pass, forward_pass
+from ..network import Activities, Inputs, Network, Outputs, Rows, Scalar, as_inputs
 from ._hessian import FLOAT64, check_weights
 
 Matrix = Float64[np.ndarray, "out out"]
@@ -149,7 +149,7 @@ def readout(network: Network) -> Float[Array, "out width"]:
 def gains(network: Network, top: Float[Array, "rows width"]) -> Float[Array, "layers rows width"]:
     """Return J_ℓ of every hidden layer of a linear network in float64. `top` is J_H: `readout`, or a rotation of it."""
     anywhere = jnp.zeros((network.hidden_layers, len(top), network.width))
-    return backward_pass(network, anywhere, top, FLOAT64)
+    return network.carry_back(anywhere, top, FLOAT64)
 
 
 @eqx.filter_jit
@@ -161,7 +161,7 @@ def _rescaling(network: Network, weight: Scalar) -> Float[Array, "out out"]:
 @eqx.filter_jit
 def _closed_form(network: Network, x: Inputs, y: Outputs, weight: Scalar) -> tuple[Scalar, Scalar]:
     """Return the equilibrated energy, and the loss times λ, batch means."""
-    r = y - forward_pass(network, x, FLOAT64)[1]
+    r = y - network.forward_pass(x, FLOAT64)[1]
     least = jnp.sum(r.T * jnp.linalg.solve(_rescaling(network, weight), r.T)) / (2 * len(r))
     return least, weight * jnp.sum(r**2) / (2 * len(r))
 

@@ -11,7 +11,7 @@ from jaxtyping import Float64
 
 from ..inference import Energy, as_energy, as_targets, check_activities, errors
 from ..io import checks
-from ..network import POLICIES, AbstractLayer, Inputs, Network, Outputs, Rows, as_inputs, check_network
+from ..network import POLICIES, Dense, Inputs, Network, Outputs, Rows, as_inputs, check_network
 
 FLOAT64 = POLICIES["float64"]
 Blocks = Float64[np.ndarray, "_ width width"]
@@ -192,11 +192,9 @@ def is_quadratic(network: Network, energy: Energy) -> bool:
     return network.activation.name == "linear" and energy.loss == "mse"
 
 
-def matrices(layer: AbstractLayer, columns: int, *stack: int) -> Float64[np.ndarray, "*stack rows columns"]:
+def matrices(layer: Dense, columns: int, *stack: int) -> Float64[np.ndarray, "*stack rows columns"]:
     """Return a layer's W in float64, or those of a stack of layers."""
-    with jax.enable_x64(True):
-        eye = jnp.broadcast_to(jnp.eye(columns), (*stack, columns, columns))
-        return np.asarray(FLOAT64.cast(layer).linear_map(FLOAT64).linear(eye))
+    return np.asarray(layer.weight, np.float64)
 
 
 def batch_of_one(network: Network, x: Rows, y: Rows) -> tuple[Inputs, Outputs]:

@@ -11,7 +11,7 @@ from jaxtyping import Array, Float, Float64
 from ..inference import Energy, errors
 from ..io import checks
 from ..learning import backprop_gradients
-from ..network import Activities, Inputs, Network, Outputs, Rows, as_inputs, forward_pass
+from ..network import Activities, Inputs, Network, Outputs, Rows, as_inputs
 from ._condition import Condition, condition_of
 from ._equilibrium import check_linear, equilibrium_gradients, gains, loss_energy_ratio, readout
 from ._equilibrium_propagation import Given, flatten
@@ -200,7 +200,7 @@ def free_output(
     blocks = hessian_blocks(network, free_output=True)
     with jax.enable_x64(True):
         exact, inputs = FLOAT64.cast((network, as_inputs(network, x)))
-        pairs = forward_pass(exact, inputs, FLOAT64), _drive(exact, inputs)
+        pairs = exact.forward_pass(inputs, FLOAT64), _drive(exact, inputs)
         want, drive = (np.asarray(flatten(network, pair, len(inputs))).T for pair in pairs)
     if activities is None:
         z = np.random.default_rng(0).standard_normal(want.shape)

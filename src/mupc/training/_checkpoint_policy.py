@@ -45,7 +45,11 @@ class CheckpointPolicy:
         `last_finite`: where to go back to if the steps since then turn out to have diverged."""
         position, last_finite = state.position, state.last_finite
         begin = time.monotonic()
-        due = position.step % self.every == 0 if self.every else not position.traces and begin >= self.next_checkpoint_time
+        due = (
+            position.step % self.every == 0
+            if self.every
+            else not position.traces and begin >= self.next_checkpoint_time
+        )
         if self.checkpoints is None or self.saved == (position.step, state.records) or not position.finite:
             return
         if not (due or now or (last and not self.checkpoints.scratch)):
@@ -83,7 +87,9 @@ class CheckpointPolicy:
 
     def _restore(self, found: Checkpoint, state: TrainState, blank: Trace) -> None:
         arrays, about, template = found.arrays(), found.about, state.position.state
-        position = last_finite = Position(_filled(template, "state", arrays, found.path), found.step, (), about["seconds"])
+        position = last_finite = Position(
+            _filled(template, "state", arrays, found.path), found.step, (), about["seconds"]
+        )
         if "trace.losses" in arrays:
             trace = _filled(jax.tree.map(np.asarray, blank), "trace", arrays, found.path, any_shape=True)
             position = position._replace(traces=(trace,))

@@ -152,7 +152,8 @@ def find_checkpoint(folder: Path) -> tuple[Checkpoint | None, list[str]]:
         return Checkpoint(path, step, _upgraded(about)), damaged
     if damaged:
         raise ValueError(
-            f"{damaged[0]}, and there is no other before it: delete the step-* folders in {folder} and train again from the start."
+            f"{damaged[0]}, and there is no other before it: delete the step-* folders in {folder} and "
+            "train again from the start."
         )
     return None, []
 
@@ -220,9 +221,9 @@ def _quietly() -> Iterator[None]:
 
 
 def describe_run(job: TrainJob, network: AbstractNetwork, dataset: Dataset) -> RunDescription:
-    """Return everything that a run must have in common with one whose checkpoint it goes on from, by name. The length of
-    training and the times of evaluations are not part of it. For many runs the job has the numbers of all of them, and
-    the network is one."""
+    """Return everything that a run must have in common with one whose checkpoint it goes on from, by name. The length
+    of training and the times of evaluations are not part of it. For many runs the job has the numbers of all of them,
+    and the network is one."""
     context, source = job.context, job.source
     parts = {
         "precision": context.precision,
@@ -254,11 +255,9 @@ def _upgraded(about: dict[str, Any]) -> dict[str, Any]:
     settings = dict(about["settings"])
     solver = {name: settings.pop(name) for name in list(settings) if name.split(".")[0] == "solver"}
     solver.pop("solver.limit", None)
-    if solver.get("solver.momentum") == "0.0":
-        solver["solver.momentum"] = "None"
     if solver.get("solver") == "GradientDescent":
         solver["solver.settings"] = "None"
-    renamed = {"solver.refresh": "solver.refresh_every", "solver.keeps_rest": "solver.leaves_rest"}
+    renamed = {"solver.keeps_rest": "solver.leaves_rest"}
     if solver.get("solver") == "None":
         return about | {"settings": settings | {"algorithm": "BP"}}
     named = {f"algorithm.{renamed.get(name, name)}": value for name, value in solver.items()}

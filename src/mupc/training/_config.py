@@ -103,7 +103,9 @@ class TrainConfig:
                 )
             if name not in known:
                 raise checks.ArgumentTypeError(
-                    name, f"is not a setting of training.{checks.suggestion(name, known)}", f"Choose from {', '.join(known)}."
+                    name,
+                    f"is not a setting of training.{checks.suggestion(name, known)}",
+                    f"Choose from {', '.join(known)}.",
                 )
         return dataclasses.replace(cls() if config is None else config, **settings)  # type: ignore[arg-type]
 
@@ -143,7 +145,9 @@ class TrainConfig:
                     "Create the network that way.",
                 )
         if self.augment and dataset.image_shape is None:
-            raise checks.ArgumentError("augment", f"needs images, and {dataset.name} does not have any.", "Leave it out.")
+            raise checks.ArgumentError(
+                "augment", f"needs images, and {dataset.name} does not have any.", "Leave it out."
+            )
 
     def check_energy(self, dataset: Dataset, algorithm: AbstractAlgorithm) -> None:
         """Refuse an energy that the algorithm does not have, or whose loss does not fit the targets."""

@@ -45,8 +45,8 @@ def fit(
     - The settings of `mupc.TrainConfig` as keywords, such as `epochs=5, weight_lr=0.05, seed=1`, or all of them as one
       `config`.
     - `metrics`: more to measure at each evaluation, `{"name": function_of_the_network}`.
-    - `callbacks`: called with a `mupc.TrainStatus` after each evaluation: its `record`, `history` and `network`. One that
-      returns True ends the run.
+    - `callbacks`: called with a `mupc.TrainStatus` after each evaluation: its `record`, `history` and `network`. One
+      that returns True ends the run.
     - `stop`: asked after each evaluation and checkpoint; training ends there, with a checkpoint, once it returns True.
 
     **Example:**

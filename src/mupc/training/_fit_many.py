@@ -96,33 +96,35 @@ def fit_many(
     for name in settings.keys() & runs[0].settings.keys():
         raise checks.ArgumentError(name, "belongs to each run:", f"give it to {{Run}}, such as mupc.Run(…, {name}=…).")
     configs = [TrainConfig.of(config, settings | run.settings) for run in runs]
-    algorithms = [as_algorithm(run.algorithm) for run in runs]
-    network = runs[0].network
-    job = configs[0].job(network, dataset, algorithms[0])
+    first = configs[0]
+    job = first.job(runs[0].network, dataset, as_algorithm(runs[0].algorithm))
     check_hooks(metrics, callbacks, stop)
-    for own, algorithm in zip(configs, algorithms, strict=True):
-        own.check_energy(dataset, algorithm)
-    limit = _room(job, network, dataset) if chunk is None else checks.integer("chunk", chunk, 1)
+    for run, config in zip(runs, configs, strict=True):
+        config.check_energy(dataset, as_algorithm(run.algorithm))
+    limit = _room(job, runs[0].network, dataset) if chunk is None else checks.integer("chunk", chunk, 1)
     size = -(-len(runs) // -(-len(runs) // limit))  # as even as the number of chunks allows
-    filling = -len(runs) % size
-    jobs, common = _partition(_together([*runs, *runs[-1:] * filling], [*algorithms, *algorithms[-1:] * filling], job))
-    networks = [run.network for run in runs] + [runs[-1].network] * filling
+    filled = runs + runs[-1:] * (-len(runs) % size)
+    own, common = _partition(_together(filled, job))
     results: list[FitResult] = []
-    for start in range(0, len(networks), size):
-        part = eqx.combine(jax.tree.map(lambda leaf, at=start: leaf[at : at + size], jobs), common)
+    for start in range(0, len(filled), size):
+        joint = eqx.combine(jax.tree.map(lambda leaf, at=start: leaf[at : at + size], own), common)
         programs = DevicePrograms(_orders, _tune, _advance, _score, (size,))
-        evaluate = Evaluation(programs, part, dataset, metrics)
+        evaluate = Evaluation(programs, joint, dataset, metrics)
         numbered = _numbered(callbacks, start, len(runs))
+        loop = TrainLoop(joint, first.plan(dataset), evaluate, numbered, CheckpointPolicy(), stop=stop)
         with contextlib.ExitStack() as stack:
-            policy = CheckpointPolicy(every=configs[0].checkpoint_every)
-            if configs[0].checkpoints is not None:
-                about = describe_run(part, network, dataset)
-                folder = Checkpoints(configs[0].checkpoints, about, configs[0].keep, f"chunk-{start}")
-                policy.checkpoints = stack.enter_context(folder)
-            loop = TrainLoop(part, configs[0].plan(dataset), evaluate, numbered, policy, stop=stop)
-            stacked = _stack(networks[start : start + size], job.context.policy.dtype)
-            results += loop.run(_start(part, stacked))
+            if first.checkpoints is not None:
+                about = describe_run(joint, runs[0].network, dataset)
+                folder = Checkpoints(first.checkpoints, about, first.keep, f"chunk-{start}")
+                loop.policy = CheckpointPolicy(stack.enter_context(folder), first.checkpoint_every)
+            results += _train_chunk(loop, [run.network for run in filled[start : start + size]])
     return results[: len(runs)]
+
+
+def _train_chunk(loop: TrainLoop, networks: list[Network]) -> list[FitResult]:
+    """Train networks side by side."""
+    stacked = _stack(networks, loop.job.context.policy.dtype)
+    return loop.run(_start(loop.job, stacked))
 
 
 def _numbered(callbacks: Callbacks, start: int, count: int) -> Callbacks:
@@ -130,16 +132,16 @@ def _numbered(callbacks: Callbacks, start: int, count: int) -> Callbacks:
 
     def numbered(status: TrainStatus) -> bool:
         status = dataclasses.replace(status, run=start + status.run)
-        return status.run < count and any([callback(status) is True for callback in callbacks])
+        return status.run < count and True in [callback(status) for callback in callbacks]
 
     return [numbered] if callbacks else []
 
 
-def _together(runs: list[Run], algorithms: list[AbstractAlgorithm], job: TrainJob) -> TrainJob:
+def _together(runs: list[Run], job: TrainJob) -> TrainJob:
     """Return the job of one of the runs with the numbers of all."""
     dtype = job.context.policy.dtype
     numbers = (
-        _stack([traced(algorithm) for algorithm in algorithms], dtype),
+        _stack([traced(as_algorithm(run.algorithm)) for run in runs], dtype),
         _stack([as_energy(run.energy) for run in runs], dtype),
         jnp.stack([jr.key(checks.seed(run.seed)) for run in runs]),
         jnp.asarray([run.weight_lr for run in runs], dtype),
@@ -192,7 +194,7 @@ _advance = _mapped(advance, False, False, True, False)
 _score = _mapped(score, False, True)
 
 
-def _check_alike(runs: list[Run]) -> None:
+def _check_alike(runs: Sequence[Run]) -> None:
     """Refuse runs that differ in more than numbers, and name the difference."""
     if not runs:
         raise ValueError("there is nothing to train: pass at least one mupc.Run.")

@@ -3,12 +3,14 @@
 import math
 import time
 from collections.abc import Callable
+from typing import cast
 
 import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 
 from ..learning import AlgorithmState
+from ..network import Network
 from ._checkpoint_policy import CheckpointPolicy
 from ._config import StepPlan
 from ._evaluation import Callbacks, Evaluation, TrainStatus
@@ -21,8 +23,8 @@ HALVINGS = 5
 
 
 class TrainLoop:
-    """Trains until the plan is done, every run has diverged, or a callback or `stop` ends it. A run that diverges is left
-    out of all that follows.
+    """Trains until the plan is done, every run has diverged, or a callback or `stop` ends it. A run that diverges is
+    left out of all that follows.
 
     **Arguments:** the `job` and its `plan`, what evaluates (`evaluate`, with the device's programs), `callbacks`, the
     `policy` for checkpoints, whether to halve the rate after a divergence, and `stop`.
@@ -60,9 +62,7 @@ class TrainLoop:
             self._advance(state, blank)
         self._save_where_it_stopped(state)
         losses = state.all_losses(blank)
-        return [
-            self._result(state, index, self.programs.pick(losses, index)) for index in range(len(state.histories))
-        ]
+        return [self._result(state, index, self.programs.pick(losses, index)) for index in range(len(state.histories))]
 
     def _advance(self, state: TrainState, blank: Trace) -> None:
         """Train up to the next evaluation or checkpoint."""
@@ -130,7 +130,7 @@ class TrainLoop:
             losses = losses[: history[-1]["step"]]
         rates = [record["steps_per_second"] for record in history[2:] or history[1:]]
         return FitResult(
-            network=state.network(self.programs, index),
+            network=cast(Network, state.network(self.programs, index)),
             history=history,
             losses=losses,
             steps=len(losses),

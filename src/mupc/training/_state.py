@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from ..learning import AlgorithmState
@@ -23,8 +24,8 @@ _PER_STEP = operator.attrgetter("losses", "energies")
 
 
 class Position(NamedTuple):
-    """A point of a run: the algorithm's state, the steps taken, what the steps since the last evaluation reported (on the
-    host, one trace for each dispatch), and how long they took."""
+    """A point of a run: the algorithm's state, the steps taken, what the steps since the last evaluation reported (on
+    the host, one trace for each dispatch), and how long they took."""
 
     state: AlgorithmState
     step: int = 0
@@ -54,7 +55,8 @@ class Position(NamedTuple):
 
     @property
     def finite(self) -> bool:
-        """Whether all numbers are finite. Right after an evaluation, which has checked it, nothing is looked at again."""
+        """Whether all numbers are finite. Right after an evaluation, which has checked it, nothing is looked at
+        again."""
         leaves = jax.tree.leaves((self.state, self.traces)) if self.traces else ()
         return all(np.all(np.isfinite(leaf)) for leaf in leaves)
 
@@ -106,7 +108,7 @@ class TrainState:
         if not lost.any():
             self.last_finite = self.position
         elif not lost.all():
-            kept = programs.choose(lost, self.last_finite.state, self.position.state)
+            kept = programs.choose(jnp.asarray(lost), self.last_finite.state, self.position.state)
             self.last_finite = self.position._replace(state=kept)
 
     def network(self, programs: DevicePrograms, index: int) -> AbstractNetwork:

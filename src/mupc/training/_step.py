@@ -24,8 +24,8 @@ class TrainJob(eqx.Module):
 
 
 class Trace(eqx.Module):
-    """What the steps of an interval report: for each step the loss of the prediction and the energy that inference left,
-    and for the last step the root mean square entry of each layer's gradient."""
+    """What the steps of an interval report: for each step the loss of the prediction and the energy that inference
+    left, and for the last step the root mean square entry of each layer's gradient."""
 
     losses: Float[Array, "*runs capacity"]
     energies: Float[Array, "*runs capacity"]

@@ -21,7 +21,7 @@ def descend(windows: Sequence[Window], lr: Real) -> Increments | None:
         from . import _triton  # needs Pallas, which takes a while to import
 
         return _triton.descend(last, lr, sum(window.steps for window in windows))
-    return _blocks.descend(last, lr, [(window.problem.depth, window.steps) for window in windows])  # type: ignore[attr-defined]
+    return _blocks.descend(last, lr, [(window.problem.depth, window.steps) for window in windows])
 
 
 def why_plain(problem: AbstractProblem, on: Backend | None = None) -> str | None:

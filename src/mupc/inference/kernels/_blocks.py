@@ -30,8 +30,8 @@ class _Block(NamedTuple):
 
 
 def descend(problem: DenseProblem, lr: Real, plan: Sequence[tuple[int, int]]) -> Increments:
-    """Return δ after the steps of a plan: (layers, steps) pairs, each for that many of the uppermost layers. The problem
-    must be cut for these windows and as large as the last."""
+    """Return δ after the steps of a plan: (layers, steps) pairs, each for that many of the uppermost layers. The
+    problem must be cut for these windows and as large as the last."""
     parts = [part for part in problem.hidden.parts() if len(part)]
     ends = [*itertools.accumulate(len(part) for part in parts)]
     blocks = [_Block(problem.base[end - len(part) : end], part) for part, end in zip(parts, ends, strict=True)][::-1]

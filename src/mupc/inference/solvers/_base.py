@@ -1,7 +1,7 @@
 """The interface of every inference solver."""
 
 import abc
-from typing import Generic, NamedTuple, Self, TypeVar
+from typing import Generic, NamedTuple, TypeVar
 
 import equinox as eqx
 import jax
@@ -14,7 +14,7 @@ from .._problem import AbstractProblem, Point, Unknowns
 from .._solution import RESULTS
 
 State = TypeVar("State")
-Solver = TypeVar("Solver", bound="AbstractSolver | None")
+Tree = TypeVar("Tree")
 Stop = tuple[Bool[Array, ""], RESULTS]
 """Whether to stop, and why."""
 
@@ -67,15 +67,15 @@ class AbstractSolver(eqx.Module, Generic[State]):
 
 class AbstractTunableSolver(AbstractSolver[State]):
     """A solver that can find its own settings from a problem. The loop calls `tuned` at the start of every inference;
-    `fit` calls it once every `refresh` weight updates and keeps what it returns."""
+    `fit` calls it once every `tunes_every` weight updates and keeps what it returns."""
 
     @property
     @abc.abstractmethod
-    def refresh(self) -> int | None:
+    def tunes_every(self) -> int | None:
         """After how many weight updates to tune again; None: there is nothing to tune."""
 
     @abc.abstractmethod
-    def tuned(self, problem: AbstractProblem) -> Self:
+    def tuned(self, problem: AbstractProblem) -> "AbstractTunableSolver[State]":
         """Return the solver with settings for this problem; a solver that has them already returns itself."""
 
 
@@ -105,9 +105,10 @@ def converged_below(tol: Real | None, progress: Progress) -> Stop | None:
 
 def either(first: Stop, second: Stop) -> Stop:
     """Stop when one of two rules says so, for the first one's reason if both do."""
-    return first[0] | second[0], RESULTS.where(first[0], first[1], second[1])  # type: ignore[attr-defined]
+    return first[0] | second[0], RESULTS.where(first[0], first[1], second[1])
 
 
-def traced(solver: Solver) -> Solver:
-    """Return the solver with its numbers as arrays, so that a new step size needs no new program."""
-    return jax.tree.map(lambda leaf: jnp.asarray(leaf) if isinstance(leaf, float) else leaf, solver)
+def traced(tree: Tree) -> Tree:
+    """Return a solver or algorithm with its numbers as arrays, so that a new step size needs no new program.
+    A zero stays a plain number: a term without weight then costs nothing."""
+    return jax.tree.map(lambda leaf: jnp.asarray(leaf) if isinstance(leaf, float) and leaf else leaf, tree)

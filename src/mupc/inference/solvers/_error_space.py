@@ -55,7 +55,7 @@ class ErrorSpace(AbstractSolver[_Energies]):
     x, y = jnp.ones((2, 8)), jnp.array([0, 2])
     energy = mupc.Energy(output_precision=0.1)
     solution = mupc.infer(network, x, y, mupc.ErrorSpace(), energy=energy)
-    mupc.credit_reach(network, solution, x, y, energy=energy).learning_layers      # 65: all
+    mupc.credit_reach(network, solution, x, y).learning_layers      # 65: all
     ```
     """
 

@@ -1,6 +1,6 @@
 """The exact equilibrium of linear networks, by elimination over layers."""
 
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 import jax
 import jax.numpy as jnp
@@ -11,7 +11,7 @@ from ...io import checks
 from ...network import Real
 from .._dense_problem import DenseProblem, Increments
 from .._energy import Energy
-from .._problem import AbstractProblem, Point
+from .._problem import AbstractProblem, Point, Unknowns
 from ._base import AbstractSolver, Progress, Stop, check_limits, converged_below
 
 Matrix = Float[Array, "_ _"]
@@ -70,9 +70,9 @@ class ExactLinear(AbstractSolver[_Factors]):
         return _factorise(_checked(problem))
 
     def step(
-        self, problem: AbstractProblem, point: Point, gradient: Increments, state: _Factors
+        self, problem: AbstractProblem[Unknowns], point: Point, gradient: Unknowns, state: _Factors
     ) -> tuple[Point, _Factors]:
-        return problem.at(jax.tree.map(jnp.subtract, point.delta, _solve(state, gradient))), state
+        return problem.at(jax.tree.map(jnp.subtract, point.delta, _solve(state, cast(Increments, gradient)))), state
 
     def terminate(self, state: _Factors, progress: Progress) -> Stop | None:
         return converged_below(self.tol, progress)

@@ -1,5 +1,6 @@
 """Gradient descent on the activities, the paper's inference, with momentum and with automatic settings."""
 
+import dataclasses
 from typing import Any, Literal, NamedTuple
 
 import equinox as eqx
@@ -78,10 +79,10 @@ class GradientDescent(AbstractTunableSolver[_Descent]):
 
     lr: Real | str
     steps: int
-    momentum: Real | None
+    momentum: Real
     nesterov: bool
     tol: Real | None
-    refresh_every: int
+    refresh: int
     settings: DescentSettings | None
 
     def __init__(
@@ -89,34 +90,32 @@ class GradientDescent(AbstractTunableSolver[_Descent]):
         lr: Real | Literal["auto"],
         steps: int | None = None,
         *,
-        momentum: Real | None = None,
+        momentum: Real = 0.0,
         nesterov: bool = False,
         tol: Real | None = None,
         refresh: int = AUTO_REFRESH,
+        settings: DescentSettings | None = None,
     ) -> None:
         auto = isinstance(lr, str)
-        if isinstance(momentum, int | float) and momentum == 0:
-            momentum = None
         if auto and lr != AUTO:
             raise checks.ArgumentError("lr", f'must be a number or "auto", got {lr!r}.')
         if not auto and steps is None:
             raise checks.ArgumentError("steps", "is missing:", 'give a number, such as 16, or use {lr} "auto".')
-        if auto and momentum is not None:
+        if auto and not _is_zero(momentum):
             raise checks.ArgumentError(
                 "momentum", f'is chosen by {{lr}} "auto" itself, got {momentum!r}.', "Leave it out."
             )
         if not auto:
             checks.number("lr", lr, above=0)
-        if momentum is not None:
-            checks.number("momentum", momentum, at_least=0, below=1)
+        checks.number("momentum", momentum, at_least=0, below=1)
         checks.boolean("nesterov", nesterov)
         self.lr = lr
         self.steps = AUTO_STEPS if steps is None else steps
         self.momentum = momentum
         self.nesterov = nesterov or auto
         self.tol = AUTO_TOL if auto and tol is None else tol
-        self.refresh_every = checks.integer("refresh", refresh, 1)
-        self.settings = None
+        self.refresh = checks.integer("refresh", refresh, 1)
+        self.settings = settings
         check_limits(self.steps, self.tol)
 
     @property
@@ -126,12 +125,12 @@ class GradientDescent(AbstractTunableSolver[_Descent]):
     @property
     def plain_rate(self) -> Real | None:
         """The step size of plain descent, with neither momentum nor a tolerance; None for other forms."""
-        if isinstance(self.lr, str) or self.momentum is not None or self.tol is not None:
+        if isinstance(self.lr, str) or not _is_zero(self.momentum) or self.tol is not None:
             return None
         return self.lr
 
     def init(self, problem: AbstractProblem, point: Point) -> _Descent:
-        still = self.settings is None and self.momentum is None
+        still = self.settings is None and _is_zero(self.momentum)
         return _Descent(None if still else zeros(point.delta), self.settings)
 
     def step(
@@ -154,12 +153,17 @@ class GradientDescent(AbstractTunableSolver[_Descent]):
         return either(converged, (progress.taken >= state.settings.limit, out_of_steps))
 
     @property
-    def refresh(self) -> int | None:
-        return self.refresh_every if isinstance(self.lr, str) else None
+    def tunes_every(self) -> int | None:
+        return self.refresh if isinstance(self.lr, str) else None
 
     def tuned(self, problem: AbstractProblem) -> "GradientDescent":
         if not isinstance(self.lr, str) or self.settings is not None:
             return self
         tol = AUTO_TOL if self.tol is None else self.tol
         settings = DescentSettings.of(problem, tol, self.steps)
-        return eqx.tree_at(lambda s: s.settings, self, settings, is_leaf=lambda leaf: leaf is None)
+        return dataclasses.replace(self, settings=settings)
+
+
+def _is_zero(momentum: Real) -> bool:
+    """Return whether there is no momentum. A traced value might be anything."""
+    return isinstance(momentum, int | float) and momentum == 0

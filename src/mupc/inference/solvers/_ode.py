@@ -127,7 +127,8 @@ class ODE(AbstractSolver[_FlowState]):
         return _diffrax().PIDController(rtol=self.rtol, atol=self.atol * scale)
 
     def _within(self, controller: "diffrax.PIDController") -> "diffrax.AbstractSolver":
-        """Return the solver. An implicit one gets the controller's tolerances for its equations, as diffrax sets them."""
+        """Return the solver. An implicit one gets the controller's tolerances for its equations, as diffrax sets
+        them."""
         solver = self.solver
         if not isinstance(solver, _diffrax().AbstractImplicitSolver):
             return solver

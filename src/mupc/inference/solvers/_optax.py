@@ -94,8 +94,8 @@ def _adam() -> optax.GradientTransformation:
 
 
 def _leaves_rest(transform: optax.GradientTransformation) -> bool:
-    """Try a rule on three layers of which only the upper two ever have gradients: a local one leaves the lowest where it
-    is, and its state there at zero, whatever the activities are."""
+    """Try a rule on three layers of which only the upper two ever have gradients: a local one leaves the lowest where
+    it is, and its state there at zero, whatever the activities are."""
     rng = np.random.default_rng(0)
     z = Increments(jnp.asarray(rng.normal(size=(3, 2, 5)), jnp.float32), None)
     state = transform.init(z)
