@@ -13,7 +13,7 @@ import pytest
 from mupc.cli import FAILURE, USAGE_ERROR
 from mupc.experiments import CellStore, __main__, training
 from mupc.experiments._store import key
-from mupc.training import _checkpoint_policy, _fit
+from mupc.training import _checkpoint_policy, _evaluation, _step
 
 COMMANDS = ("sweep", "reproduce")
 SLUG = "mupc-vs-pc-mnist-accs"
@@ -56,21 +56,21 @@ def whole(wholes, run, tmp_path_factory, monkeypatch):
 @contextlib.contextmanager
 def counted(monkeypatch):
     """The steps that are taken inside."""
-    steps, interval = [], _fit.run_interval
+    steps, interval = [], _step.DevicePrograms.run_interval
 
-    def count(program, job, state, step, number, *rest):
-        steps.append(number)
-        return interval(program, job, state, step, number, *rest)
+    def count(programs, job, state, span, *rest):
+        steps.append(len(span))
+        return interval(programs, job, state, span, *rest)
 
     with monkeypatch.context() as patch:
-        patch.setattr(_fit, "run_interval", count)
+        patch.setattr(_step.DevicePrograms, "run_interval", count)
         yield steps
 
 
 @contextlib.contextmanager
 def at(monkeypatch, number, action):
     """Does something at one of the evaluations inside, counted from 1 over all cells."""
-    calls, evaluate = [], _fit.Evaluation.__call__
+    calls, evaluate = [], _evaluation.Evaluation.__call__
 
     def call(self, *arguments):
         calls.append(1)
@@ -79,7 +79,7 @@ def at(monkeypatch, number, action):
         return evaluate(self, *arguments)
 
     with monkeypatch.context() as patch:
-        patch.setattr(_fit.Evaluation, "__call__", call)
+        patch.setattr(_evaluation.Evaluation, "__call__", call)
         yield
 
 
