@@ -215,13 +215,12 @@ def train(
             for seed in {cell.seed for cell in cells}
         }
         solvers = {cell.beta: method.inference(cell.beta, cell.depth) for cell in cells}
-        settings["method"] = "bp" if None in solvers.values() else "pc"
         runs = [Run(networks[cell.seed], solvers[cell.beta], cell.eta, cell.seed, energy) for cell in cells]
         if len(runs) > 1:
             results = fit_many(runs, dataset, **settings)
         else:
             settings |= {"weight_lr": first.eta, "seed": first.seed, "energy": energy}
-            results = [fit(runs[0].network, dataset, runs[0].solver, **settings)]
+            results = [fit(runs[0].network, dataset, runs[0].algorithm, **settings)]
     if any(result.stopped for result in results):
         raise KeyboardInterrupt
     return dataset, results
