@@ -197,9 +197,9 @@ def test_divergence(train):
 def test_interruption_keeps_what_was_recorded(train, monkeypatch):
     show = Recorder.__call__
 
-    def interrupt(self, record):
-        show(self, record)
-        if record["step"] > 0:
+    def interrupt(self, status):
+        show(self, status)
+        if status.record["step"] > 0:
             raise KeyboardInterrupt
 
     monkeypatch.setattr(Recorder, "__call__", interrupt)
