@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from mupc import experiments
-from mupc.experiments._claims import claim_texts
+from mupc.experiments._claims import CLAIMS
 
 # By hand, from claims.md.
 _TEXT = """
@@ -55,7 +55,7 @@ def test_ids_name_one_claim_of_a_figure_and_all_of_the_page_are_judged():
         found = [claim.id for claim in figure.claims(figure.config(preset), [])]
         assert len(set(found)) == len(found) and not any(set(name) & set("{} ") for name in found)
         ids |= set(found)
-    patterns = [re.sub(r"\\{.*?\\}", ".+", re.escape(name)) for name in claim_texts()]
+    patterns = [re.sub(r"\\{.*?\\}", ".+", re.escape(name)) for name in CLAIMS]
     assert [pattern for pattern in patterns if not any(re.fullmatch(pattern, name) for name in ids)] == []
 
 

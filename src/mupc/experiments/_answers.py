@@ -5,10 +5,10 @@ from __future__ import annotations
 import itertools
 import statistics
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 from ._claims import FAILS, NOT_RUN
 from ._figure import Row, Table
+from ._measuring import grouped
 from ._methods import METHODS
 from ._page import ReportSection
 from ._training import tuning_rank
@@ -76,20 +76,19 @@ def reach(paper: list[Row]) -> ReportSection:
     """Return how many layers learnt, for each trained figure, method and size."""
     rows = []
     for result in paper:
-        for (method, activation), runs in _ladders(_followed(result)):
-            sizes = _grouped(runs, "width", "depth")
-            counts = [[_learning(run) for run in same] for _, same in sizes]
-            name = f"{METHODS[method].label}, {activation}"
+        for runs in _ladders(_followed(result)):
+            sizes = list(grouped(runs, "width", "depth").values())
+            counts = [[_learning(run) for run in same] for same in sizes]
             listed = [
-                [width for (width, _), _ in sizes],
-                [depth for (_, depth), _ in sizes],
-                [depth + 1 for (_, depth), _ in sizes],
+                [same[0]["width"] for same in sizes],
+                [same[0]["depth"] for same in sizes],
+                [same[0]["depth"] + 1 for same in sizes],
                 [statistics.median(run[0] for run in same) for same in counts],
                 [statistics.median(run[-1] for run in same) for same in counts],
                 [min(map(min, same)) for same in counts],
                 [statistics.median(itertools.chain(*same)) for same in counts],
             ]
-            rows.append((f"`{result['slug']}`", name, *map(_listed, listed)))
+            rows.append((f"`{result['slug']}`", _method(runs[0]), *map(_listed, listed)))
     head = ("figure", "method", "N", "H", "layers", "first", "last", "fewest", "median")
     return ReportSection(
         "Credit reach",
@@ -145,9 +144,7 @@ def _tuned(paper: list[Row]) -> Iterator[tuple[str, ...]]:
         for row in result["data"]
         if row.get("validation")
     }
-    for (data, method, activation, width, depth), grid in _grouped(
-        list(runs.values()), "data", "method", "activation", "width", "depth"
-    ):
+    for grid in grouped(runs.values(), "data", "method", "activation", "width", "depth").values():
         best = max(grid, key=tuning_rank)
 
         def near(name: str, other: str, grid: Table = grid, best: Row = best) -> str:
@@ -156,7 +153,7 @@ def _tuned(paper: list[Row]) -> Iterator[tuple[str, ...]]:
             return ", ".join(f"{row[name]:g}: {_accuracy(row)}" for row in line[max(at - 1, 0) : at + 2] if row != best)
 
         chosen = f"η={best['eta']:g}" + (f" β={best['beta']:g}" if best["beta"] else "")
-        what = (data, f"{METHODS[method].label}, {activation}", str(width), str(depth), str(len(grid)))
+        what = (best["data"], _method(best), *map(str, (best["width"], best["depth"], len(grid))))
         yield *what, chosen, _accuracy(best), near("eta", "beta") or "–", near("beta", "eta") or "–"
 
 
@@ -178,19 +175,15 @@ def _learning(row: Row) -> list[int]:
     return [count for count in row["history"].get("learning_layers", []) if count is not None]
 
 
-def _grouped(rows: Table, *names: str) -> list[tuple[tuple[Any, ...], Table]]:
-    """Return rows with the same values of these fields, in the order in which they come."""
-    groups: dict[tuple[Any, ...], Table] = {}
-    for row in rows:
-        groups.setdefault(tuple(row[name] for name in names), []).append(row)
-    return list(groups.items())
-
-
-def _ladders(rows: Table) -> Iterator[tuple[tuple[Any, ...], Table]]:
+def _ladders(rows: Table) -> Iterator[Table]:
     """Yield the runs of each method and activation; width by width if both sizes vary."""
-    for kind, runs in _grouped(rows, "method", "activation"):
-        several = [len({run[name] for run in runs}) > 1 for name in ("width", "depth")]
-        yield from ((kind, same) for _, same in (_grouped(runs, "width") if all(several) else [(kind, runs)]))
+    for runs in grouped(rows, "method", "activation").values():
+        both = all(len({run[name] for run in runs}) > 1 for name in ("width", "depth"))
+        yield from grouped(runs, "width").values() if both else [runs]
+
+
+def _method(run: Row) -> str:
+    return f"{METHODS[run['method']].label}, {run['activation']}"
 
 
 def _listed(values: Sequence[int | float]) -> str:

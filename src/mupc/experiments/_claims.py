@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
-import functools
-import importlib.resources
-import re
 from collections.abc import Callable, Mapping
+
+from ._tables import read_page, table_rows
 
 HOLDS, FAILS, NOT_RUN, REPORTED = VERDICTS = "holds", "fails", "not run", "reported"
 
@@ -26,12 +25,8 @@ class Claim:
     verdict: str
 
 
-@functools.cache
-def claim_texts() -> dict[str, tuple[str, str]]:
-    """Return the claims of `claims.md` and what is expected of them, by id; all with names in braces."""
-    page = importlib.resources.files(__package__).joinpath("claims.md").read_text(encoding="utf-8")
-    rows = [re.split(r" *(?<!\\)\| *", line)[1:-1] for line in page.splitlines() if line.startswith("| ")]
-    return {name: (claim, expected.replace("\\|", "|")) for name, claim, expected in rows if name != "id"}
+CLAIMS = {name: (claim, expected) for name, claim, expected in table_rows(read_page("claims.md"))}
+"""Claims and what is expected of them, by id; all with names in braces."""
 
 
 def judge(name: str, measure: Callable[..., tuple[bool, str]], *arguments: object, **values: object) -> Claim:
@@ -54,7 +49,7 @@ def report_only(name: str, measure: Callable[..., str], *arguments: object, **va
 
 
 def _decided(name: str, decide: Callable[[], tuple[str, str]], values: dict[str, object]) -> Claim:
-    claim, expected = claim_texts()[name]
+    claim, expected = CLAIMS[name]
     try:
         verdict, measured = decide()
     except MissingCellsError as missing:
