@@ -39,7 +39,7 @@ class SweepPlan:
         spans = [axis.span for axis in self.axes]
         return [dict(zip(names, values, strict=True)) for values in itertools.product(*spans)]
 
-    def as_record(self) -> dict[str, Any]:
+    def as_record(self) -> dict[str, object]:
         """Return the plan in the form that JSON keeps."""
         return dataclasses.asdict(self)
 

@@ -25,6 +25,8 @@ from ._transfer_result import NetworkSize, Transfer, TransferCell, Tuning
 ShowStage = Callable[[str, float], None]
 FinishedCells = MutableMapping[tuple[NetworkSize, RatePair], TransferCell]
 Grid = tuple[tuple[float, ...], tuple[float, ...]]
+FIT_SETTINGS = ("epochs", "batch_size", "optimiser", "schedule", "precision")
+"""The settings that `fit_many` takes."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -45,15 +47,6 @@ class TransferSettings:
 
     def __post_init__(self) -> None:
         checks.seed(checks.integer("seed", self.seed, 0) + checks.integer("seeds", self.seeds, 1) - 1)
-
-    @property
-    def all_seeds(self) -> range:
-        return range(self.seed, self.seed + self.seeds)
-
-    @property
-    def for_fit(self) -> dict[str, Any]:
-        """The settings that `fit_many` takes."""
-        return {name: getattr(self, name) for name in ("epochs", "batch_size", "optimiser", "schedule", "precision")}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -115,7 +108,8 @@ class TransferStudy:
         self, size: NetworkSize, rates: Sequence[RatePair], report: Callable[[float], None]
     ) -> list[TransferCell]:
         """Train with each pair of rates."""
-        seeds, steps, energy = self.settings.all_seeds, self.steps(size), as_energy(self.settings.energy)
+        settings, steps, energy = self.settings, self.steps(size), as_energy(self.settings.energy)
+        seeds = range(settings.seed, settings.seed + settings.seeds)
         networks = [self.network(size, seed) for seed in seeds]
         runs = [
             Run(network, GradientDescent(activity_lr, steps), weight_lr, seed, energy)
@@ -129,7 +123,8 @@ class TransferStudy:
             shares[status.run] = 1.0 if record["diverged"] else record["step"] / record["total_steps"]
             report(sum(shares) / len(runs))
 
-        results = fit_many(runs, self.dataset, callbacks=[follow], **self.settings.for_fit)
+        training = {name: getattr(settings, name) for name in FIT_SETTINGS}
+        results = fit_many(runs, self.dataset, callbacks=[follow], **training)
         return [_mean_cell(pair, results[len(seeds) * i : len(seeds) * (i + 1)]) for i, pair in enumerate(rates)]
 
     def _around(self, rates: RatePair) -> list[RatePair]:
