@@ -105,6 +105,7 @@ def test_floor_of_the_main_workload():
     assert 1.5e-3 < found.seconds(rates(1e15, 4.3e12), once=True) < 2.2e-3
 
 
+@pytest.mark.slow
 def test_the_baseline_computes_the_same():
     """Layers in a list, full activities and autodiff give the gradients of stacked increments, in float64."""
     case, options = bench.BenchCase("gd", 4, 6, batch_size=3), bench.BenchConfig(activation="tanh")
