@@ -57,7 +57,7 @@ def test_standard_networks_are_those_of_the_paper(slug):
     assert {c.beta for c in tuning} == {0.5, 0.1, 0.05}
     assert {c.data for c in runs} == {"fashion-mnist" if slug.endswith("fashion") else "mnist"}
     built = _training.METHODS[method]
-    solver = built.inference(0.5, 8)
+    solver = built.algorithm(0.5, 8).solver
     assert (solver.steps, built.skip, isinstance(solver, mupc.Optax)) == (500, int("skips" in slug), "adam" in slug)
 
 

@@ -7,55 +7,58 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from ..inference import AbstractSolver
-    from ..learning import BP
+    from ..learning import AbstractAlgorithm
 
 PAPER_BATCH = 64
 """The paper's β acts on the mean over 64 samples, a solver's `lr` on one sample: lr = β / 64."""
 LONG = 500
 """Steps of inference that is meant to converge: the most that the paper allows."""
 
-Inference = Callable[[float, int], "AbstractSolver | BP"]
-"""Return the solver for β and a number of hidden layers, or backpropagation."""
+AlgorithmFactory = Callable[[float, int], "AbstractAlgorithm"]
+"""Return the algorithm for β and a number of hidden layers."""
 
 
-def descent(steps: int | None = None, tol: float | None = None) -> Inference:
+def descent(steps: int | None = None, tol: float | None = None) -> AlgorithmFactory:
     """Infer by gradient descent, with as many steps as hidden layers by default, or fewer once the gradient has fallen
     to `tol` of its start."""
 
-    def solver(beta: float, depth: int) -> AbstractSolver:
+    def algorithm(beta: float, depth: int) -> AbstractAlgorithm:
         from ..inference import GradientDescent
+        from ..learning import PC
 
-        return GradientDescent(lr=beta / PAPER_BATCH, steps=depth if steps is None else steps, tol=tol)
+        return PC(GradientDescent(lr=beta / PAPER_BATCH, steps=depth if steps is None else steps, tol=tol))
 
-    return solver
-
-
-PAPER_INFERENCE = descent()
+    return algorithm
 
 
-def adam(beta: float, depth: int) -> AbstractSolver:
+PAPER_DESCENT = descent()
+
+
+def adam(beta: float, depth: int) -> AbstractAlgorithm:
     """Infer with Adam, which does not depend on the scale of the gradient, so that β is its rate."""
     from ..inference import Optax
+    from ..learning import PC
 
-    return Optax.adam(beta, LONG)
+    return PC(Optax.adam(beta, LONG))
 
 
-def error_space(beta: float, depth: int) -> AbstractSolver:
+def error_space(beta: float, depth: int) -> AbstractAlgorithm:
     """Infer in error space with two conjugate-gradient steps."""
     from ..inference import ErrorSpace
+    from ..learning import PC
 
-    return ErrorSpace(cg_steps=2)
+    return PC(ErrorSpace(cg_steps=2))
 
 
-def exact(beta: float, depth: int) -> AbstractSolver:
+def exact(beta: float, depth: int) -> AbstractAlgorithm:
     """Solve for the equilibrium of a linear network."""
     from ..inference import ExactLinear
+    from ..learning import PC
 
-    return ExactLinear()
+    return PC(ExactLinear())
 
 
-def backpropagation(beta: float, depth: int) -> BP:
+def backpropagation(beta: float, depth: int) -> AbstractAlgorithm:
     """Do not infer."""
     from ..learning import BP
 
@@ -69,7 +72,7 @@ class FigureMethod:
     label: str
     parameterisation: str = "mupc"
     init: str | None = None
-    inference: Inference = PAPER_INFERENCE
+    algorithm: AlgorithmFactory = PAPER_DESCENT
     output_precision: float = 1.0
     activity_decay: float = 0.0
     skip: int = 1
@@ -85,25 +88,25 @@ TOLERANCES = {f"mupc-tol-{tol:g}": tol for tol in (0.9,)}
 """Methods whose inference stops early, and the fraction of its start that the gradient must fall to."""
 
 
-def _standard(label: str, inference: Inference, skip: int = 1, activity_decay: float = 0.0) -> FigureMethod:
-    return FigureMethod(label, "sp", "kaiming-uniform", inference, activity_decay=activity_decay, skip=skip)
+def _standard(label: str, algorithm: AlgorithmFactory, skip: int = 1, activity_decay: float = 0.0) -> FigureMethod:
+    return FigureMethod(label, "sp", "kaiming-uniform", algorithm, activity_decay=activity_decay, skip=skip)
 
 
 METHODS = {
     "mupc": FigureMethod("μPC"),
-    "bp": FigureMethod("BP with Depth-μP", inference=backpropagation),
-    "sp": _standard("SP", PAPER_INFERENCE),
+    "bp": FigureMethod("BP with Depth-μP", algorithm=backpropagation),
+    "sp": _standard("SP", PAPER_DESCENT),
     "sp-gd": _standard("SP with GD", descent(LONG), skip=0),
     "sp-adam": _standard("SP with Adam", adam, skip=0),
     "sp-skips": _standard("SP with skips", descent(LONG)),
     "sp-exact": _standard("SP, exact inference", exact),
     "orthogonal": FigureMethod("orthogonal", "orthogonal", skip=0),
-    "mupc-exact": FigureMethod("μPC, exact inference", inference=exact),
-    "mupc-one-step": FigureMethod("μPC, one inference step", inference=descent(1)),
+    "mupc-exact": FigureMethod("μPC, exact inference", algorithm=exact),
+    "mupc-one-step": FigureMethod("μPC, one inference step", algorithm=descent(1)),
     **{
-        name: FigureMethod(f"error space, λ = {precision:g}", inference=error_space, output_precision=precision)
+        name: FigureMethod(f"error space, λ = {precision:g}", algorithm=error_space, output_precision=precision)
         for name, precision in ERROR_SPACE.items()
     },
     **{name: _standard(f"α = {decay:g}", exact, 0, decay) for name, decay in DECAYS.items()},
-    **{name: FigureMethod(f"μPC, tolerance {tol:g}", inference=descent(tol=tol)) for name, tol in TOLERANCES.items()},
+    **{name: FigureMethod(f"μPC, tolerance {tol:g}", algorithm=descent(tol=tol)) for name, tol in TOLERANCES.items()},
 }

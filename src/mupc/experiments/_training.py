@@ -214,8 +214,8 @@ def train(
             seed: build(method, dataset, first.activation, first.width, first.depth, seed)
             for seed in {cell.seed for cell in cells}
         }
-        solvers = {cell.beta: method.inference(cell.beta, cell.depth) for cell in cells}
-        runs = [Run(networks[cell.seed], solvers[cell.beta], cell.eta, cell.seed, energy) for cell in cells]
+        algorithms = {cell.beta: method.algorithm(cell.beta, cell.depth) for cell in cells}
+        runs = [Run(networks[cell.seed], algorithms[cell.beta], cell.eta, cell.seed, energy) for cell in cells]
         if len(runs) > 1:
             results = fit_many(runs, dataset, **settings)
         else:

@@ -132,13 +132,14 @@ def run_cell(cell: TrainingCell, context: RunContext) -> Row:
     dataset = _building.load(cell.data, context.data_dir, cell.verify, 0.0)
 
     def inference(network: Network) -> Row:
-        from ..inference import AbstractSolver, infer
+        from ..inference import infer
+        from ..learning import PC
 
         inputs, targets = dataset.train.raw[:PAPER_BATCH], dataset.train.targets[:PAPER_BATCH]
         x, y = dataset.normalisation(inputs), dataset.encode(targets)
-        solver = METHODS[cell.method].inference(cell.beta, cell.depth)
-        assert isinstance(solver, AbstractSolver)
-        solution = infer(network, x, y, solver, precision=cell.precision, history=True)
+        algorithm = METHODS[cell.method].algorithm(cell.beta, cell.depth)
+        assert isinstance(algorithm, PC)
+        solution = infer(network, x, y, algorithm.solver, precision=cell.precision, history=True)
         assert solution.history is not None
         steps, norms = int(solution.steps), solution.history.gradient_norms
         return {"inference_steps": steps, "gradient_left": float(norms[steps] / norms[0])}
