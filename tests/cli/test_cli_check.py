@@ -138,7 +138,7 @@ def test_a_trained_network(check, train):
         (["--activity-lr", "-1"], "--activity-lr must be greater than 0"),
         (["--activity-lr", "0.1", "--solver", "error-space"], "--activity-lr 0.1 has no effect with --solver error"),
         (["--output-precision", "0"], "--output-precision must be greater than 0"),
-        (["--skip", "9"], "Use a shorter --skip"),
+        (["--skip", "9"], "Use a shorter skip"),
         (["--data", "digts"], "did you mean 'digits'?"),
         (["--checkpoint", "absent"], "--checkpoint absent is not there"),
     ],

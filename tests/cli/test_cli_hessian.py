@@ -182,9 +182,9 @@ def test_training_leaves_its_last_good_network(train, monkeypatch, method, end):
     if end == "interrupted":
         show = Recorder.__call__
 
-        def interrupt(self, record):
-            show(self, record)
-            if record["step"] > 0:
+        def interrupt(self, status):
+            show(self, status)
+            if status.record["step"] > 0:
                 raise KeyboardInterrupt
 
         monkeypatch.setattr(Recorder, "__call__", interrupt)
@@ -253,7 +253,7 @@ def test_a_file_without_a_run(analyse, tmp_path):
         (["--seeds", "0"], "--seeds must be at least 1, got 0"),
         (["--seeds", "1000000000"], "--seeds must be at most 10,000, got 1000000000"),
         (["--seed", str(2**63 - 1), "--seeds", "2"], "--seed must be below 2**63"),
-        (["--skip", "16"], "--skip 16 needs more than 16 hidden layers"),
+        (["--skip", "16"], "--skip 16 needs more than 16 --hidden-layers"),
         (["--output-precision", "0"], "--output-precision must be greater than 0"),
         (["--activity-decay", "-1"], "--activity-decay must be at least 0"),
         (["--width", "512", "--hidden-layers", "64", "--method", "dense"], "use --method iterative"),

@@ -29,7 +29,7 @@ from mupc import cli
         (["--epochs", "-1"], "epochs must be greater than 0"),
         (["--batch-size", "5000"], "Use a smaller batch"),
         (["--batch-size", "0"], "--batch-size must be at least 1"),
-        (["--skip", "7"], "Use a shorter --skip"),
+        (["--skip", "7"], "--skip 7 needs more than 7 --hidden-layers, got 3. Use a shorter skip"),
         (["--validation", "2"], "a fraction between 0 and 1"),
         (["--config", "absent.json"], "cannot be read"),
         (["--data", "mnist", "--data-dir", "absent"], "is not a folder"),

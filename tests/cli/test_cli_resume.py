@@ -31,9 +31,9 @@ def at(monkeypatch, step, action):
     """Does something when the evaluation of a step has been recorded, before its checkpoint is written."""
     show = Recorder.__call__
 
-    def call(self, record):
-        show(self, record)
-        if record["step"] == step:
+    def call(self, status):
+        show(self, status)
+        if status.record["step"] == step:
             action()
 
     monkeypatch.setattr(Recorder, "__call__", call)

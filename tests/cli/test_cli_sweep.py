@@ -236,7 +236,7 @@ def test_cells_that_cannot_be_computed_fail_alone_and_can_be_tried_again(untrain
             "--trials must be at least 1, got 0. Say",
         ),
         (["--grid", "weight_lr=-1,-2"], "--weight-lr must be greater than 0"),
-        (["--grid", "seed=0,1", "--skip", "7"], "Use a shorter --skip"),
+        (["--grid", "seed=0,1", "--skip", "7"], "Use a shorter skip"),
         (["--grid", "width=300000,400000"], "a network of this size needs"),
         (["--grid", "data=mnits,digits"], "did you mean 'mnist'?"),
         (["--grid", "seed=0,1", "--group", "0"], "--group must be at least 1"),

@@ -203,7 +203,7 @@ def test_folders_of_other_runs_are_refused(transfer, train, monkeypatch):
         (["--seeds", "0"], "--seeds must be at least 1"),
         (["--epochs", "0"], "--epochs must be greater than 0"),
         (["--batch-size", "5000"], "Use a smaller batch"),
-        (["--skip", "2"], "Use a shorter --skip"),
+        (["--skip", "2"], "Use a shorter skip"),
         (["--large-width", "300000"], "a network of this size needs"),
         (["--validation", "2"], "a fraction between 0 and 1"),
     ],

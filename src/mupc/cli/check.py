@@ -5,8 +5,6 @@ from typing import Annotated
 
 import tyro
 
-from ..io import checks
-from .config import in_flags
 from .flags import NUMBER_OR_AUTO, DataDir, FormFlags, InferenceSteps, OutputFlags, Solver, hint
 from .runner import FAILURE, Command, CommandResult, Session
 
@@ -74,12 +72,7 @@ def run(flags: CheckFlags, session: Session) -> CommandResult:
     from .check_job import compare_networks, report_network
 
     check = compare_networks if flags.compare.checkpoint is None else report_network
-    try:
-        summary = check(flags, session)
-    except checks.ArgumentError:
-        raise
-    except ValueError as error:
-        raise ValueError(in_flags(str(error))) from error
+    summary = check(flags, session)
     return CommandResult(summary, code=FAILURE if flags.output.strict and not summary["passed"] else 0)
 
 

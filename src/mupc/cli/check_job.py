@@ -12,14 +12,13 @@ from .. import diagnostics, plots
 from ..diagnostics import ACTIVITY_LR, WEIGHT_LR, CoordinateCheck, CoordinateSettings, ShapeSizes, Slope
 from ..inference import AbstractSolver, Energy
 from ..io import checks, device
-from .building import load_data, network_options
+from .building import SOLVERS, load_data, make_solver, network_options
 from .check import CheckFlags
 from .config import TrainFlags, as_dict
 from .display import ProgressDisplay, plain_table
 from .parsing import flag
 from .run_folder import RunFolder
 from .runner import Session
-from .solvers import SOLVERS, make_solver
 from .trained_model import open_checkpoint, refuse_other_flags
 
 Row = dict[str, Any]

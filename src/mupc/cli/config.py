@@ -3,7 +3,6 @@
 import dataclasses
 import difflib
 import json
-import re
 import types
 import typing
 from collections.abc import Mapping
@@ -57,9 +56,6 @@ class TrainFlags(LearningFlags, InferenceFlags, NetworkFlags, DataFlags):
     def chosen_activity_lr(self) -> float | str | None:
         """The step size of inference, for solvers that have one."""
         return ACTIVITY_LR.get(self.solver) if self.activity_lr is None else self.activity_lr
-
-
-TrainConfig = TrainFlags
 
 
 def as_dict(config: TrainFlags) -> dict[str, Any]:
@@ -137,27 +133,3 @@ def _fits(value: Any, kind: type | str) -> bool:
 
 def _pick(values: Mapping[str, Any], group: Any) -> dict[str, Any]:
     return {field.name: values[field.name] for field in dataclasses.fields(group)}
-
-
-_SPELLINGS = {
-    r'\blr="auto"': "--activity-lr auto",
-    r"^lr\b": "activity_lr",
-    r"^steps\b": "inference_steps",
-    r"^tol\b": "inference_tol",
-    r"^t1\b": "end_time",
-    r"\bExactLinear\b": "--solver exact-linear",
-    r", or give chunk=1 to try it all the same": "",
-    r"\bmupc\.ErrorSpace\b(\(.*?\))?": "--solver error-space",
-}
-"""What the library calls its solvers and their arguments, where flags have other names."""
-
-
-def in_flags(message: str) -> str:
-    """A message of the library with its arguments named as flags: `hidden_layers` becomes `--hidden-layers`."""
-    names = sorted((field.name for field in dataclasses.fields(TrainFlags)), key=len, reverse=True)
-    for spelling, name in _SPELLINGS.items():
-        message = re.sub(spelling, name, message)
-    for name in (name for name in names if "_" in name or re.match(rf"{name}( must|=)", message)):
-        message = re.sub(rf"(?<![\w-]){name}=(?=\S)", f"--{name.replace('_', '-')} ", message)
-        message = re.sub(rf"(?<![\w-]){name}\b", f"--{name.replace('_', '-')}", message)
-    return message

@@ -5,8 +5,6 @@ from typing import Annotated, Literal
 
 import tyro
 
-from ..io import checks
-from .config import in_flags
 from .flags import Activation, Init, Loss, OutputFlags, Parameterisation, hint
 from .runner import Command, CommandResult, Session
 
@@ -77,12 +75,7 @@ def run(flags: HessianFlags, session: Session) -> CommandResult:
     """Analyse networks as the flags say."""
     from .hessian_job import analyse
 
-    try:
-        return CommandResult(analyse(flags, session))
-    except checks.ArgumentError:
-        raise
-    except ValueError as error:
-        raise ValueError(in_flags(str(error))) from error
+    return CommandResult(analyse(flags, session))
 
 
 COMMAND = Command(

@@ -7,11 +7,10 @@ from collections.abc import Callable, Hashable, Sequence
 from pathlib import Path
 
 from ..data import Dataset
-from ..io import checks
 from ..sweep import CellSettings, SweepPlan
 from ..training import Run, Scratch, check_room, fit_many
-from .building import build, check_training, load_data, make_energy, number_format, training_options
-from .config import TrainFlags, as_dict, from_dict, in_flags
+from .building import build, load_data, make_energy, number_format, train_config
+from .config import TrainFlags, as_dict, from_dict
 
 NUMBERS = ("weight_lr", "seed", "output_precision", "activity_decay", "weight_decay", "orthogonality")
 """Settings in which cells that train as one program may differ. The activity_lr of gd is another."""
@@ -53,16 +52,14 @@ class CellTrainer:
                 return
             except (ValueError, TypeError) as error:
                 errors.append(error)
-        if isinstance(errors[0], checks.ArgumentError):
-            raise errors[0]
-        raise ValueError(in_flags(str(errors[0]))) from errors[0]
+        raise errors[0]
 
     def _check(self, config: TrainFlags) -> None:
         dataset = _dataset(config)
         with number_format(config.precision):
             check_room(lambda: build(config, dataset)[0])
-            network, solver = build(config, dataset)
-        check_training(config, network, solver, dataset)
+            network, algorithm = build(config, dataset)
+        train_config(config, dataset).check(network, dataset, algorithm)
 
     def __call__(self, cells: Sequence[CellSettings], folder: Path | None) -> list[CellSettings]:
         """Train cells of one group, with checkpoints in the folder, and return their results."""
@@ -74,9 +71,8 @@ class CellTrainer:
             warnings.simplefilter("ignore", RuntimeWarning)  # about divergence, which is a result here
             check_room(lambda: build(shared, dataset)[0])
             runs = [Run(*build(c, dataset), c.chosen_weight_lr, c.seed, make_energy(c)) for c in configs]
-            checkpoints = None if folder is None else Scratch(folder)
-            options = training_options(shared, dataset)
-            results = fit_many(runs, dataset, **options, checkpoints=checkpoints, stop=self.stop)
+            settings = train_config(shared, dataset, checkpoints=None if folder is None else Scratch(folder))
+            results = fit_many(runs, dataset, config=settings, stop=self.stop)
         if any(result.stopped for result in results):
             raise KeyboardInterrupt
         seconds = (time.perf_counter() - begin) / len(cells)

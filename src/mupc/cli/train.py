@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 import tyro
 
 from ..io import checks
-from .config import TrainFlags, TrainingGroups, as_dict, in_flags, load, read
+from .config import TrainFlags, TrainingGroups, as_dict, load, read
 from .flags import TrainOutputFlags, hint
 from .parsing import flag
 from .runner import Command, CommandResult, Session
@@ -43,12 +43,7 @@ def run(flags: TrainCommandFlags, session: Session) -> CommandResult:
     _check_safety(flags.safety)
     from .train_job import train
 
-    try:
-        summary = train(settings, flags.output, flags.safety, session)
-    except checks.ArgumentError:
-        raise
-    except ValueError as error:
-        raise ValueError(in_flags(str(error))) from error
+    summary = train(settings, flags.output, flags.safety, session)
     return CommandResult(summary, summary["message"] if summary["diverged"] else "", int(summary["diverged"]))
 
 

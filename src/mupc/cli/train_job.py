@@ -8,24 +8,25 @@ from pathlib import Path
 from typing import Any
 
 import jax
+import numpy as np
 
-from ..io import counted, device, json_ready, only_writer, versions
-from ..network import Network, save
-from ..training import FitResult, TrainStatus, check_room, find_checkpoint, fit
-from .building import build, check_training, load_data, make_energy, number_format, training_options
+from ..data import Dataset
+from ..diagnostics import CreditReach, credit_reach
+from ..inference import infer
+from ..io import counted, device, json_ready, only_writer
+from ..learning import PC, AbstractAlgorithm
+from ..network import AbstractNetwork, Network, save
+from ..training import FitResult, TrainConfig, TrainStatus, check_room, find_checkpoint, fit
+from .building import build, given_flags, load_data, number_format, train_config
 from .config import FORMAT, TrainFlags, as_dict, load
 from .display import ProgressDisplay, percent
 from .flags import TrainOutputFlags
-from .outcome import conclude, draw, how_to_go_on, outcome
-from .reach import ReachMeter, summarise
 from .run_folder import RunFolder
 from .runner import Session, silent_session
-from .solvers import without_effect
 from .train import RECORDED, SafetyFlags
+from .train_summary import Record, Summary, conclude, draw, how_to_go_on, summarise, summarise_reach
 from .trained_model import CHECKPOINT
 
-Record = dict[str, Any]
-Summary = dict[str, Any]
 SUMMARY = "summary.json"
 
 
@@ -47,10 +48,10 @@ def train(
     with number_format(flags.precision):
         check_room(lambda: build(flags, dataset)[0])
         network, algorithm = build(flags, dataset)
-        check_training(flags, network, algorithm, dataset)
-        for name in without_effect(flags):
-            session.say(f"note: {name} has no effect with --method bp")
-        meter = ReachMeter(flags, algorithm, make_energy(flags), dataset)
+        train_config(flags, dataset).check(network, dataset, algorithm)
+        if flags.method == "bp":
+            for written in given_flags(flags, "solver", "output_precision", "activity_decay").values():
+                session.say(f"note: {written} has no effect with --method bp")
         new = safety.resume is None
         folder = _open(flags, output, safety)
         with only_writer(folder.path):
@@ -60,10 +61,12 @@ def train(
                 return ended
             try:
                 past = [] if new else _take_up(folder, ended is not None, session)
-                folder.write("config.json", _about(flags, safety))
+                recorded = {name: getattr(safety, name) for name in RECORDED}
+                about = {"format": FORMAT, "safety": recorded, "precision": flags.precision, "seed": flags.seed}
+                folder.write_config(as_dict(flags), **about)
                 recorder = Recorder(folder, output.tensorboard, past)
                 with contextlib.closing(folder), session.interruption.gracefully():
-                    summary = _run(meter, network, recorder, safety, session)
+                    summary = _run(flags, dataset, network, algorithm, recorder, safety, session)
                 folder.write(SUMMARY, summary)
             except (ValueError, OSError) as error:
                 if new:
@@ -115,29 +118,20 @@ def _take_up(folder: RunFolder, ended: bool, session: Session) -> list[Record]:
     return past
 
 
-def _about(flags: TrainFlags, safety: SafetyFlags) -> dict[str, Any]:
-    """Return the content of `config.json`."""
-    return {
-        "format": FORMAT,
-        "config": as_dict(flags),
-        "safety": {name: getattr(safety, name) for name in RECORDED},
-        "versions": versions(),
-        "device": device(),
-        "precision": flags.precision,
-        "seed": flags.seed,
-    }
-
-
 class Recorder:
-    """Write each record of a run to its folder and show it. `records` holds them all, also those `past`."""
+    """A callback of `fit` that writes each record to the run folder and shows it.
+
+    `records` has all records, including those of the run that this one goes on with (`past`); `network` is the latest.
+    """
 
     def __init__(self, folder: RunFolder, tensorboard: bool, past: list[Record]) -> None:
         self.folder, self.tensorboard, self.records = folder, tensorboard, list(past)
+        self.network: AbstractNetwork | None = None
         self.progress: ProgressDisplay | None = None
         self._compiled = False  # the first interval of training includes compiling
 
     def __call__(self, status: TrainStatus) -> None:
-        record = status.record
+        record, self.network = status.record, status.network
         self.records.append(record)
         self.folder.append(record)
         if self.tensorboard:
@@ -163,43 +157,68 @@ def parts(record: Record, rate: float | None) -> list[str]:
     return found
 
 
-def _run(meter: ReachMeter, network: Network, recorder: Recorder, safety: SafetyFlags, session: Session) -> Summary:
+class ReachMeter:
+    """A metric of `fit`: credit reach on the first training batch. `latest` is that of the last finite network."""
+
+    def __init__(self, algorithm: AbstractAlgorithm, config: TrainConfig, dataset: Dataset) -> None:
+        self.solver = algorithm.solver if isinstance(algorithm, PC) else None
+        self.config = config
+        batch = slice(0, config.batch_size)
+        self.x = dataset.normalisation(dataset.train.raw[batch])
+        self.y = dataset.encode(dataset.train.targets[batch])
+        self.latest: CreditReach | None = None
+
+    def regime(self, network: Network) -> str | None:
+        """Return the regime in which a network would take its next step; None without inference, or if the network is
+        not finite any more."""
+        if self.solver is None:
+            return None
+        config = self.config
+        solution = infer(network, self.x, self.y, self.solver, energy=config.energy, precision=config.precision)
+        found = credit_reach(network, solution, self.x, self.y, optimiser=self.config.optimiser)
+        if not np.all(np.isfinite(found.gradient_norms)):
+            return None
+        self.latest = found
+        return found.regime
+
+
+def _run(
+    flags: TrainFlags,
+    dataset: Dataset,
+    network: Network,
+    algorithm: AbstractAlgorithm,
+    recorder: Recorder,
+    safety: SafetyFlags,
+    session: Session,
+) -> Summary:
     """Train, record and draw; return the summary."""
-    flags, dataset, folder, records = meter.flags, meter.dataset, recorder.folder, recorder.records
+    folder, records = recorder.folder, recorder.records
+    config = train_config(flags, dataset, **_safety_options(safety, folder))
+    meter = ReachMeter(algorithm, config, dataset)
     begin = time.perf_counter() - (records[-1]["seconds"] if records else 0)
     result: FitResult | None = None
     session.say(_title(flags, network, dataset.name))
     progress = ProgressDisplay(session.console, "step", "compiling …", estimate=False)
     with progress as recorder.progress, warnings.catch_warnings():
-        warnings.simplefilter("ignore", RuntimeWarning)  # of divergence, which the last lines tell
+        warnings.simplefilter("ignore", RuntimeWarning)  # about divergence, which the last lines tell
         try:
+            metrics = {"regime": meter.regime}
+            stop = session.interruption
             result = fit(
-                network,
-                dataset,
-                meter.algorithm,
-                weight_lr=flags.chosen_weight_lr,
-                seed=flags.seed,
-                energy=meter.energy,
-                **training_options(flags, dataset),
-                metrics={"regime": meter.regime},
-                callbacks=[recorder],
-                **_safety_options(safety, folder),
-                stop=session.interruption,
-            )
+                network, dataset, algorithm, config=config, metrics=metrics, callbacks=[recorder], stop=stop
+            )  # fmt: skip
         except KeyboardInterrupt:
             if not records:
                 folder.discard()
                 raise
-    latest = meter.network or network
-    if result is not None:
-        latest = result.network
-        if meter.latest is None:
-            meter.regime(latest)  # all steps were taken before, and none was left to measure at
+    latest = (recorder.network or network) if result is None else result.network
+    if result is not None and meter.latest is None:  # all steps were taken before, and none was left to measure at
+        meter.regime(result.network)
     save(folder.path / CHECKPOINT, latest)
-    reach = json_ready(summarise(meter, records))
+    reach = json_ready(summarise_reach(meter.latest, flags, records))
     draw(records, reach, folder.path)
     return {
-        **outcome(flags, records, result, folder.path, resumable=safety.keep > 0),
+        **summarise(flags, records, result, folder.path, resumable=safety.keep > 0),
         "seconds": time.perf_counter() - begin,
         "credit_reach": reach,
         "precision": flags.precision if result is None else result.precision,
@@ -210,15 +229,10 @@ def _run(meter: ReachMeter, network: Network, recorder: Recorder, safety: Safety
 
 
 def _safety_options(safety: SafetyFlags, folder: RunFolder) -> dict[str, Any]:
-    """Return the arguments of `fit` about checkpoints and divergence."""
+    """Return the settings of training about checkpoints and divergence."""
     if safety.keep == 0:
         return {"on_divergence": safety.on_divergence}
-    return {
-        "checkpoints": folder.path / CHECKPOINT.parent,
-        "checkpoint_every": safety.checkpoint_every,
-        "keep": safety.keep,
-        "on_divergence": safety.on_divergence,
-    }
+    return {name: getattr(safety, name) for name in RECORDED} | {"checkpoints": folder.path / CHECKPOINT.parent}
 
 
 def _title(flags: TrainFlags, network: Network, data: str) -> str:

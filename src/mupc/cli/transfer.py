@@ -5,9 +5,7 @@ from typing import Annotated
 
 import tyro
 
-from ..io import checks
 from ..sweep import ACTIVITY_LRS, WEIGHT_LRS
-from .config import in_flags
 from .flags import FormFlags, Loss, Optimiser, Precision, Schedule, ScreenFlags, SourceFlags, hint
 from .runner import Command, CommandResult, Session
 
@@ -105,12 +103,7 @@ def run(flags: TransferFlags, session: Session) -> CommandResult:
     """Tune and train as the flags say."""
     from .transfer_job import transfer
 
-    try:
-        summary = transfer(flags, session)
-    except checks.ArgumentError:
-        raise
-    except ValueError as error:
-        raise ValueError(in_flags(str(error))) from error
+    summary = transfer(flags, session)
     diverged = bool(summary.get("diverged"))
     problem = "the large network diverged with the rates of the small one." if diverged else ""
     return CommandResult(summary, problem, int(diverged))

@@ -1,15 +1,16 @@
 """Describe how a training run ended: in `summary.json`, in figures, and in the last lines."""
 
+import dataclasses
 import shlex
 from pathlib import Path
 from typing import Any
 
 from .. import plots
+from ..diagnostics import LEARNING_LIMITS, CreditReach
 from ..training import BACK_TO, FitResult
 from .config import TrainFlags
 from .display import clock, percent
-from .flags import ACTIVITY_LR
-from .reach import sentence
+from .flags import ACTIVITY_LR, WEIGHT_LR_ALL
 from .runner import Session
 
 FALLEN = 0.02
@@ -18,7 +19,7 @@ Record = dict[str, Any]
 Summary = dict[str, Any]
 
 
-def outcome(
+def summarise(
     flags: TrainFlags, records: list[Record], result: FitResult | None, folder: Path, resumable: bool
 ) -> Summary:
     """Return how training ended, from its records alone if it was interrupted."""
@@ -102,6 +103,37 @@ def conclude(flags: TrainFlags, summary: Summary, session: Session) -> None:
             quality = f"test accuracy {percent(summary['test_accuracy'])}{fallen}"
         pace = f"{1e3 * summary['seconds_per_step']:.3g} ms per step"
         session.say(f"{quality} after {summary['steps']} steps in {clock(summary['seconds'])} ({pace})")
-        session.say(sentence(flags, summary["credit_reach"]))
+        session.say(describe_reach(flags, summary["credit_reach"]))
     session.warn(summary["warnings"])
     session.say(f"run folder {summary['out']}")
+
+
+def summarise_reach(found: CreditReach | None, flags: TrainFlags, records: list[Record]) -> Record:
+    """Return credit reach for `summary.json`. For backpropagation that is what the last record holds."""
+    if found is not None:
+        derived = {name: getattr(found, name) for name in ("layers", "ratio", "regime")}
+        return {**dataclasses.asdict(found), **derived, "evidence": found.evidence._asdict()}
+    regime = "backprop" if flags.method == "bp" else None
+    return {**{name: records[-1].get(name) for name in ("learning_layers", "layers")}, "regime": regime}
+
+
+def describe_reach(flags: TrainFlags, reach: Record) -> str:
+    """Return how many layers learn and, when they are fewer than half, the flag that changes it."""
+    learning, layers = reach["learning_layers"], reach["layers"]
+    start = f"{learning} of {layers} layers learn"
+    if 2 * learning >= layers:
+        return f"{start}, regime: {reach['regime']}"
+    if learning == 0:
+        return f"{start}: their gradients vanish; try another --seed, --activation tanh or a lower --weight-lr"
+    least = f" (gradient entries of {reach['threshold']:.2g} or more)" if "threshold" in reach else ""
+    return f"{start}{least}, regime: {reach['regime']}; try {_cure(flags)}"
+
+
+def _cure(flags: TrainFlags) -> str:
+    if flags.method == "pc" and flags.solver != "error-space":
+        less = flags.weight_lr is not None and flags.weight_lr > WEIGHT_LR_ALL
+        rate = f" --weight-lr {WEIGHT_LR_ALL:g}" if less else ""
+        return f"--solver error-space --output-precision 0.01{rate}"
+    if flags.parameterisation != "mupc":
+        return "--parameterisation mupc"
+    return "--optimiser adam" if LEARNING_LIMITS[flags.optimiser].share else "--optimiser lion"
