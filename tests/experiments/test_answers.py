@@ -1,4 +1,4 @@
-"""What the report says beside the verdicts, from results made by hand."""
+"""Sections of the report from several figures, with results made by hand."""
 
 import dataclasses
 
@@ -115,10 +115,10 @@ def test_sections_are_escaped_in_markdown_and_in_html(tmp_path):
     assert "| a \\| &lt;i&gt; |" in lines and "- &lt;u&gt;" in lines and "## A &lt;b&gt;" in lines
     page = _page.as_html([section], tmp_path)
     assert "<i>" not in page and "<u>" not in page and page.count("<table>") == 1
-    assert "<h2>A &lt;b&gt;</h2><p>x &amp; <code>y</code></p><p>(The figure has not been drawn.)</p>" in page
+    assert "<h2>A &lt;b&gt;</h2><p>x &amp; <code>y</code></p><p>(This figure is not drawn yet.)</p>" in page
 
 
-def test_data_that_is_not_the_published_one_is_said_beside_the_result():
+def test_the_report_names_data_that_is_not_the_published_one():
     data = [run(official_data=False), run(official_data=False), run(official_data=True)]
     assert any("not the published one in 2 runs" in fact for fact in _report._facts(result(data=data)))
     assert not any("published" in fact for fact in _report._facts(result(data=data[2:])))

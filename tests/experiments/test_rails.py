@@ -226,7 +226,7 @@ def test_a_better_result_is_never_overwritten(toy, tmp_path):
 
 def test_status_tells_how_far_a_figure_is(toy, tmp_path):
     def state():
-        return {line.entry.slug: line.state for line in experiments.figure_states(tmp_path)}
+        return experiments.figure_states(tmp_path)
 
     assert set(state().values()) == {"ready"}
     saved(toy, tmp_path, "quick", 3)

@@ -21,6 +21,11 @@ def test_saved_claims_are_those_of_the_saved_table(result):
     ]
 
 
+def test_numbers_of_which_nothing_is_asked_are_reported_and_no_others():
+    claims = [claim for result in RESULTS for claim in result["claims"]]
+    assert all((claim["verdict"] == "reported") == ("reported" in claim["expected"]) for claim in claims)
+
+
 def test_the_report_is_that_of_the_saved_results(tmp_path):
     pages = tmp_path / "docs/reproduction.md", tmp_path / "report.html"
     (tmp_path / "results").symlink_to(ROOT / "results")

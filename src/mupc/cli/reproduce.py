@@ -113,13 +113,11 @@ class RichReporter:
 
 
 def _list(flags: ReproduceFlags, session: Session) -> CommandResult:
-    found = experiments.figure_states(flags.out)
-    wide = max(len(line.entry.slug) for line in found)
-    state = max(len(line.state) for line in found)
-    for line in found:
-        alias = line.entry.alias or ""
-        session.say(f"{line.entry.slug:<{wide}}  {alias:<4}  {line.state:<{state}}  {line.entry.title}")
-    return CommandResult({line.entry.slug: {"alias": line.entry.alias, "state": line.state} for line in found})
+    states, entries = experiments.figure_states(flags.out), experiments.CATALOGUE | experiments.BEYOND
+    wide, long = max(map(len, states)), max(map(len, states.values()))
+    for slug, state in states.items():
+        session.say(f"{slug:<{wide}}  {entries[slug].alias or '':<4}  {state:<{long}}  {entries[slug].title}")
+    return CommandResult({slug: {"alias": entries[slug].alias, "state": state} for slug, state in states.items()})
 
 
 COMMAND = Command(

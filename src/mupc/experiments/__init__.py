@@ -32,7 +32,6 @@ from ._figure import Row as Row
 from ._figure import RunContext as RunContext
 from ._figure import UnknownFigureError as UnknownFigureError
 from ._report import write_report as write_report
-from ._results import FigureState as FigureState
 from ._results import figure_record as figure_record
 from ._results import figure_states as figure_states
 from ._results import save_record as save_record

@@ -94,7 +94,7 @@ def _image(path: Path, title: str) -> str:
     try:
         data = base64.b64encode(path.read_bytes()).decode()
     except OSError:
-        return "<p>(The figure has not been drawn.)</p>"
+        return "<p>(This figure is not drawn yet.)</p>"
     return f'<p><img alt="{escape(title)}" src="data:image/png;base64,{data}"></p>'
 
 

@@ -7,7 +7,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from ._catalogue import BEYOND, CATALOGUE, CatalogueEntry
+from ._catalogue import BEYOND, CATALOGUE
 from ._claims import FAILS, Claim
 from ._figure import Figure, FigureConfig, Row, Table
 from ._runner import FigureProgress
@@ -104,20 +104,10 @@ def read_records(out: Path) -> list[Row]:
     return sorted(results, key=lambda result: order.get(result["slug"], len(order)))
 
 
-@dataclasses.dataclass(frozen=True)
-class FigureState:
-    """A line of `mupc reproduce --list`."""
-
-    entry: CatalogueEntry
-    state: str
-
-
-def figure_states(out: Path) -> list[FigureState]:
-    """Return how far each figure of the paper is, then the studies beyond it."""
-    results: dict[str, list[Row]] = {}
-    for result in read_records(out):
-        results.setdefault(result["slug"], []).append(result)
-    return [FigureState(entry, _state(results.get(entry.slug, []))) for entry in (CATALOGUE | BEYOND).values()]
+def figure_states(out: Path) -> dict[str, str]:
+    """Return how far each figure of the paper and each study beyond it is, by slug."""
+    results = read_records(out)
+    return {slug: _state([result for result in results if result["slug"] == slug]) for slug in CATALOGUE | BEYOND}
 
 
 def _state(results: list[Row]) -> str:

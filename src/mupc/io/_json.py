@@ -7,7 +7,7 @@ from typing import Any
 
 def json_ready(value: object, digits: int | None = None) -> Any:
     """Return a value that JSON can hold: NaN and infinity become null, and numpy's numbers plain ones. Floats are
-    rounded to so many significant `digits`, if given."""
+    rounded to this many significant `digits`, if given."""
     if isinstance(value, dict):
         return {str(key): json_ready(item, digits) for key, item in value.items()}
     if isinstance(value, list | tuple):
