@@ -5,7 +5,7 @@ import dataclasses
 import pytest
 
 from mupc import experiments
-from mupc.experiments._catalogue import _captions
+from mupc.experiments._catalogue import CAPTIONS
 from mupc.experiments._claims import MissingCellsError
 from mupc.experiments._declaration import cells_over, presets
 from mupc.experiments._measuring import fit_line, fit_power, grouped, require
@@ -42,7 +42,7 @@ def test_cells_are_products_of_axes_with_the_last_one_fastest():
 
 
 def test_every_figure_has_a_caption_and_every_caption_a_figure():
-    assert set(_captions()) == set(experiments.CATALOGUE | experiments.BEYOND)
+    assert set(CAPTIONS) == set(experiments.CATALOGUE | experiments.BEYOND)
 
 
 def test_rows_that_are_missing_are_named():

@@ -10,6 +10,7 @@ from typing import Any
 
 from ._claims import Claim, MissingCellsError, judge
 from ._figure import Table, select
+from ._measuring import Finding
 from ._methods import ERROR_SPACE, METHODS
 from ._training import TrainingConfig
 
@@ -59,8 +60,6 @@ class TrainingRuns:
 
 
 NEAR_BP, COST = 0.5, 3.0
-Finding = tuple[bool, str]
-"""Whether a claim is true, and the numbers."""
 
 
 def claims(config: TrainingConfig, table: Table) -> list[Claim]:
