@@ -191,7 +191,7 @@ def test_training_goes_on_from_the_one_before_a_damaged_one(tmp_path):
     assert _checkpoints.find_checkpoint(tmp_path)[0].step == 12
     for name in names(tmp_path):
         shutil.rmtree(tmp_path / name / "arrays")
-    with pytest.raises(ValueError, match=r"step-00000012 is damaged .* no other before it: delete .* and train anew"):
+    with pytest.raises(ValueError, match=r"step-00000012 is damaged .* no other before it: delete .* and train again"):
         fit(tmp_path)
 
 
@@ -415,5 +415,5 @@ def test_useless_scratch_checkpoints_are_discarded(tmp_path, monkeypatch):
     for name in names(tmp_path):
         (tmp_path / name / "about.json").unlink()
     assert_same(fit(scratch), want)
-    with only_writer(tmp_path), pytest.raises(ValueError, match="another process is training"):
+    with only_writer(tmp_path), pytest.raises(ValueError, match="another process is writing"):
         fit(scratch)
