@@ -73,7 +73,7 @@ def load(path: str | Path, where: str = "--config ") -> TrainFlags:
     return from_dict(values, f"{where}{path}")
 
 
-def read(path: str | Path, where: str = "--config ") -> dict[str, Any]:
+def read(path: str | Path, where: str = "--config ") -> dict[str, object]:
     """Return everything that a `config.json` holds."""
     file = Path(path).expanduser()
     file = file / "config.json" if file.is_dir() else file
@@ -91,7 +91,7 @@ def read(path: str | Path, where: str = "--config ") -> dict[str, Any]:
     return content
 
 
-def from_dict(values: Mapping[str, Any], where: str = "the configuration") -> TrainFlags:
+def from_dict(values: Mapping[str, object], where: str = "the configuration") -> TrainFlags:
     """Return flags from plain values. Unknown keys and values of a wrong type are refused."""
     kinds = {name: _alternatives(kind) for name, kind in typing.get_type_hints(TrainFlags).items()}
     found: dict[str, Any] = {}
@@ -107,8 +107,8 @@ def from_dict(values: Mapping[str, Any], where: str = "the configuration") -> Tr
             wanted += [_NAMES[kind] for kind in kinds[key] if not isinstance(kind, str)]
             hint = checks.suggestion(value, words)
             raise ValueError(f"{where} has {key} = {value!r}: it must be {' or '.join(wanted)}.{hint}")
-        whole = isinstance(value, int) and float in kinds[key] and int not in kinds[key]
-        found[key] = float(value) if whole else value  # JSON may write 1.0 as 1
+        number = float in kinds[key] and int not in kinds[key]
+        found[key] = float(value) if number and isinstance(value, int) else value  # JSON may write 1.0 as 1
     return TrainFlags(**found)
 
 
@@ -124,7 +124,7 @@ def _alternatives(kind: Any) -> tuple[type | str, ...]:
     return (kind,)
 
 
-def _fits(value: Any, kind: type | str) -> bool:
+def _fits(value: object, kind: type | str) -> bool:
     if isinstance(kind, str):
         return isinstance(value, str) and value == kind
     wanted = int | float if kind is float else kind

@@ -1,7 +1,7 @@
 """Groups of flags that commands share, and their defaults. Nothing here imports JAX."""
 
 import dataclasses
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import tyro
 
@@ -23,7 +23,7 @@ WEIGHT_LR, WEIGHT_LR_ALL = 0.1, 0.01
 """Learning rate of predictive coding, and of methods whose gradients reach all layers and need less."""
 
 
-def hint(text: str, metavar: str | None = None) -> Any:
+def hint(text: str, metavar: str | None = None) -> object:
     """Describe a flag's default in the help."""
     return tyro.conf.arg(metavar=metavar, help_behavior_hint=text)
 

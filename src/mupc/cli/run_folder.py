@@ -2,7 +2,7 @@
 
 import contextlib
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,32 +17,32 @@ class RunFolder:
 
     def __init__(self, path: str | Path | None, name: str, resumes: str | None = None) -> None:
         self.path = _numbered(Path("runs"), name) if path is None else _fresh(Path(path).expanduser(), resumes)
-        self._resumed_at: int | None = None
+        self._resumed_at: Any = None
         self._metrics: Any = None
         self._events: Any = None
 
-    def write(self, name: str, content: Any) -> None:
+    def write(self, name: str, content: object) -> None:
         """Write one JSON file, whole or not at all."""
         write_whole(self.path / name, json_text(content, indent=2) + "\n")
 
-    def write_config(self, config: Mapping[str, Any], **more: Any) -> None:
+    def write_config(self, config: Mapping[str, object], **more: object) -> None:
         """Write `config.json`: the settings, what else decides the numbers, the versions and the device."""
         self.write("config.json", {"config": config, "versions": versions(), "device": device(), **more})
 
-    def go_on(self, records: list[dict[str, Any]]) -> None:
+    def go_on(self, records: Sequence[Mapping[str, object]]) -> None:
         """Cut the log back to these records, before more are added."""
         write_whole(self.path / METRICS, "".join(json_text(record) + "\n" for record in records))
         self._metrics = (self.path / METRICS).open("a", encoding="utf-8")
         self._resumed_at = records[-1]["step"] if records else 0
 
-    def append(self, record: dict[str, Any]) -> None:
+    def append(self, record: Mapping[str, object]) -> None:
         """Add a line to `metrics.jsonl`, on disk at once."""
         if self._metrics is None:
             self._metrics = (self.path / METRICS).open("w", encoding="utf-8")
         self._metrics.write(json_text(record) + "\n")
         self._metrics.flush()
 
-    def log(self, record: dict[str, Any]) -> None:
+    def log(self, record: Mapping[str, object]) -> None:
         """Add the numbers of a record to the TensorBoard events."""
         if self._events is None:
             from tensorboardX import SummaryWriter
