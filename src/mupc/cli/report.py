@@ -12,7 +12,7 @@ from .runner import Command, CommandResult, Session
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class ReportFlags(ScreenFlags):
+class ReportFlags:
     """What to gather, and where the pages go."""
 
     results: Annotated[Path, tyro.conf.arg(metavar="DIR")] = Path("results")
@@ -21,6 +21,7 @@ class ReportFlags(ScreenFlags):
     """The Markdown page; it shows the figures where they are."""
     html: Annotated[Path, tyro.conf.arg(metavar="FILE")] = Path("runs/report.html")
     """The HTML page; it holds the figures and needs no other file."""
+    output: tyro.conf.OmitArgPrefixes[ScreenFlags]
 
 
 def run(flags: ReportFlags, session: Session) -> CommandResult:

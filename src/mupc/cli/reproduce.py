@@ -19,16 +19,15 @@ COLOURS = dict(zip(experiments.VERDICTS, ("green", "red", "yellow", "cyan"), str
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class ReproduceFlags(ScreenFlags):
+class ReproduceFlags:
     """Which figures to regenerate, and how."""
 
     slugs: Annotated[tuple[str, ...], tyro.conf.Positional, hint("(see --list)", "SLUG [SLUG ...]")] = ()
-    """Figures by slug or alias (fig1 … fig6), or `all` that can be regenerated."""
+    """Figures by slug or alias (fig1 … fig6), or `all` of the paper."""
     list: Flag = False
     """List every figure of the paper and how far it is."""
     preset: Literal["quick", "paper"] = "quick"
-    """`paper` is the paper's setup and wants an accelerator; `quick` is a small check on built-in data, under a minute
-    each, and never counts as a reproduction."""
+    """`paper` is the paper's setup, for an accelerator; `quick` is a check of under a minute, not a reproduction."""
     resume: bool = True
     """Reuse the cells that are finished."""
     merge: Flag = False
@@ -47,6 +46,7 @@ class ReproduceFlags(ScreenFlags):
     """Compute N cells at the same time: one compiles while another runs."""
     precision: Annotated[Precision | None, hint("(default: the preset's)")] = None
     """Override the preset's precision."""
+    output: tyro.conf.OmitArgPrefixes[ScreenFlags]
 
 
 def run(flags: ReproduceFlags, session: Session) -> CommandResult:
