@@ -8,9 +8,9 @@ so that `python -m mupc.bench` works on a bare machine with an accelerator.
 ['gd H=8 N=128 T=8 B=64', 'gd H=32 N=128 T=32 B=64']
 """
 
-import importlib
 from typing import TYPE_CHECKING
 
+from ..io import lazy_names
 from ._config import PRECISIONS, PRESETS, WORKLOADS, BenchCase, BenchConfig, bench_cases
 from ._report import BenchRow, case_line, conclusions, growth_fits, report_lines, tables
 
@@ -18,19 +18,4 @@ if TYPE_CHECKING:
     from ._timing import compile_call, time_in_turns
     from ._workloads import measure_case, prepare
 
-__all__ = [
-    "PRECISIONS", "PRESETS", "WORKLOADS", "BenchCase", "BenchConfig", "BenchRow", "bench_cases", "case_line",
-    "compile_call", "conclusions", "growth_fits", "measure_case", "prepare", "report_lines", "tables", "time_in_turns",
-]  # fmt: skip
-_NEED_JAX = {
-    "compile_call": "_timing",
-    "measure_case": "_workloads",
-    "prepare": "_workloads",
-    "time_in_turns": "_timing",
-}
-
-
-def __getattr__(name: str) -> object:
-    if name not in _NEED_JAX:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(importlib.import_module(f".{_NEED_JAX[name]}", __name__), name)
+__getattr__ = lazy_names(__name__, {"_timing": "compile_call time_in_turns", "_workloads": "measure_case prepare"})

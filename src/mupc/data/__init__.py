@@ -15,22 +15,3 @@ from ._fetch import fetch
 from ._images import ImageFolder, find_images
 from ._load import Available, FileCheck, available, check, load
 from ._npz import read_samples
-
-__all__ = [
-    "NAMED_DATASETS",
-    "Available",
-    "DataError",
-    "Dataset",
-    "FileCheck",
-    "ImageFolder",
-    "NamedDataset",
-    "Normalisation",
-    "Split",
-    "available",
-    "cache_folder",
-    "check",
-    "fetch",
-    "find_images",
-    "load",
-    "read_samples",
-]

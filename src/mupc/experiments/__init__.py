@@ -9,35 +9,11 @@ accelerator.
 'mupc-vs-pc-mnist-accs'
 """
 
-from ._catalogue import BEYOND as BEYOND
-from ._catalogue import CATALOGUE as CATALOGUE
-from ._catalogue import CatalogueEntry as CatalogueEntry
-from ._catalogue import find_figure as find_figure
-from ._catalogue import find_figures as find_figures
-from ._claims import FAILS as FAILS
-from ._claims import HOLDS as HOLDS
-from ._claims import NOT_RUN as NOT_RUN
-from ._claims import REPORTED as REPORTED
-from ._claims import VERDICTS as VERDICTS
-from ._claims import Claim as Claim
-from ._driver import WORK as WORK
-from ._driver import Reporter as Reporter
-from ._driver import describe_cell as describe_cell
-from ._driver import run_figures as run_figures
-from ._figure import PRESETS as PRESETS
-from ._figure import Figure as Figure
-from ._figure import FigureCell as FigureCell
-from ._figure import FigureConfig as FigureConfig
-from ._figure import Row as Row
-from ._figure import RunContext as RunContext
-from ._figure import UnknownFigureError as UnknownFigureError
-from ._report import write_report as write_report
-from ._results import figure_record as figure_record
-from ._results import figure_states as figure_states
-from ._results import save_record as save_record
-from ._runner import CellReport as CellReport
-from ._runner import FigureProgress as FigureProgress
-from ._runner import RunOptions as RunOptions
-from ._runner import Shard as Shard
-from ._runner import execute as execute
-from ._store import CellStore as CellStore
+from ._catalogue import BEYOND, CATALOGUE, CatalogueEntry, find_figure, find_figures
+from ._claims import FAILS, HOLDS, NOT_RUN, REPORTED, VERDICTS, Claim
+from ._driver import WORK, Reporter, describe_cell, run_figures
+from ._figure import PRESETS, Figure, FigureCell, FigureConfig, Row, RunContext, UnknownFigureError
+from ._report import write_report
+from ._results import figure_record, figure_states, save_record
+from ._runner import CellReport, FigureProgress, RunOptions, Shard, execute
+from ._store import CellStore

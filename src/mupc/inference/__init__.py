@@ -1,35 +1,32 @@
 """Inference: the energy, the problem that solvers see, and `infer`."""
 
-from ._dense_problem import DenseProblem as DenseProblem
-from ._dense_problem import pose as pose
-from ._energy import CROSS_ENTROPY as CROSS_ENTROPY
-from ._energy import LOSSES as LOSSES
-from ._energy import Energy as Energy
-from ._energy import as_energy as as_energy
-from ._energy import as_targets as as_targets
-from ._energy import check_activities as check_activities
-from ._energy import energy as energy
-from ._energy import errors as errors
-from ._energy import half_square as half_square
-from ._energy import layer_energies as layer_energies
-from ._infer import free_start as free_start
-from ._infer import infer as infer
-from ._infer import infer_batch as infer_batch
-from ._problem import AbstractLinearised as AbstractLinearised
-from ._problem import AbstractProblem as AbstractProblem
-from ._problem import Batch as Batch
-from ._solution import RESULTS as RESULTS
-from ._solution import Solution as Solution
-from ._solution import check_solution as check_solution
-from .kernels import why_plain as why_plain
-from .solvers import ODE as ODE
-from .solvers import AbstractSolver as AbstractSolver
-from .solvers import AbstractTunableSolver as AbstractTunableSolver
-from .solvers import ErrorSpace as ErrorSpace
-from .solvers import ExactLinear as ExactLinear
-from .solvers import GradientDescent as GradientDescent
-from .solvers import Optax as Optax
-from .solvers import check_solver as check_solver
-from .solvers import extremes as extremes
-from .solvers import solve as solve
-from .solvers import traced as traced
+from ._dense_problem import DenseProblem, pose
+from ._energy import (
+    CROSS_ENTROPY,
+    LOSSES,
+    Energy,
+    as_energy,
+    as_targets,
+    check_activities,
+    energy,
+    errors,
+    half_square,
+    layer_energies,
+)
+from ._infer import free_start, infer, infer_batch
+from ._problem import AbstractLinearised, AbstractProblem, Batch
+from ._solution import RESULTS, Solution, check_solution
+from .kernels import why_plain
+from .solvers import (
+    ODE,
+    AbstractSolver,
+    AbstractTunableSolver,
+    ErrorSpace,
+    ExactLinear,
+    GradientDescent,
+    Optax,
+    check_solver,
+    extremes,
+    solve,
+    traced,
+)

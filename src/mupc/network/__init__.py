@@ -1,33 +1,13 @@
 """Networks: activations, parameterisations, precision policies, layers, and the residual MLP made of them."""
 
-from ._abstract import AbstractNetwork as AbstractNetwork
-from ._abstract import WeightRole as WeightRole
-from ._activation import ACTIVATIONS as ACTIVATIONS
-from ._activation import Activation as Activation
-from ._activation import resolve_activation as resolve_activation
-from ._backend import Backend as Backend
-from ._backend import backend as backend
-from ._coerce import as_floating as as_floating
-from ._coerce import as_inputs as as_inputs
-from ._coerce import check_key as check_key
-from ._coerce import check_network as check_network
-from ._layer import Dense as Dense
-from ._mlp import Network as Network
-from ._mlp import forward as forward
-from ._parameterisation import Multipliers as Multipliers
-from ._precision import POLICIES as POLICIES
-from ._precision import Precision as Precision
-from ._precision import resolve_precision as resolve_precision
-from ._recurrence import recurrence as recurrence
-from ._saved import load as load
-from ._saved import notes as notes
-from ._saved import save as save
-from ._saved import write as write
-from ._types import Activities as Activities
-from ._types import Elementwise as Elementwise
-from ._types import Inputs as Inputs
-from ._types import Outputs as Outputs
-from ._types import PRNGKeyArray as PRNGKeyArray
-from ._types import Real as Real
-from ._types import Rows as Rows
-from ._types import Scalar as Scalar
+from ._abstract import AbstractNetwork, WeightRole
+from ._activation import ACTIVATIONS, Activation, resolve_activation
+from ._backend import Backend, backend
+from ._coerce import as_floating, as_inputs, check_key, check_network
+from ._layer import Dense
+from ._mlp import Network, forward
+from ._parameterisation import Multipliers
+from ._precision import POLICIES, Precision, resolve_precision
+from ._recurrence import recurrence
+from ._saved import load, notes, save, write
+from ._types import Activities, Elementwise, Inputs, Outputs, PRNGKeyArray, Real, Rows, Scalar

@@ -1,36 +1,33 @@
 """Draw figures from saved tables. Needs no JAX, and imports matplotlib only to draw."""
 
-from .activity_decay import draw_activity_decay as draw_activity_decay
-from .automatic_steps import draw_automatic_steps as draw_automatic_steps
-from .block_spectra import draw_block_spectra as draw_block_spectra
-from .conditioning import draw_condition_grid as draw_condition_grid
-from .conditioning import draw_condition_powers as draw_condition_powers
-from .conditioning import draw_extreme_eigenvalues as draw_extreme_eigenvalues
-from .coordinates import draw_coordinate_scaling as draw_coordinate_scaling
-from .coordinates import draw_layer_sizes as draw_layer_sizes
-from .credit_reach import draw_credit_reach as draw_credit_reach
-from .exact_inference import draw_exact_inference as draw_exact_inference
-from .forward_pass import draw_forward_pass as draw_forward_pass
-from .inference_dynamics import draw_chain_dynamics as draw_chain_dynamics
-from .inference_dynamics import draw_network_dynamics as draw_network_dynamics
-from .landscape import draw_landscape as draw_landscape
-from .learning_curve import draw_learning_curve as draw_learning_curve
-from .loss_energy_ratios import draw_ratio_curves as draw_ratio_curves
-from .loss_energy_ratios import draw_ratio_maps as draw_ratio_maps
-from .performance import draw_performance as draw_performance
-from .protocol_choices import draw_protocol_choices as draw_protocol_choices
-from .spectrum import draw_condition_numbers as draw_condition_numbers
-from .spectrum import draw_eigenvalue_densities as draw_eigenvalue_densities
-from .style import Drawing as Drawing
-from .sweep import draw_sweep_contour as draw_sweep_contour
-from .sweep import draw_sweep_lines as draw_sweep_lines
-from .theorems import draw_theorems as draw_theorems
-from .training import draw_accuracy_over_depth as draw_accuracy_over_depth
-from .training import draw_accuracy_over_epochs as draw_accuracy_over_epochs
-from .training import draw_accuracy_over_width as draw_accuracy_over_width
-from .training import draw_solver_comparison as draw_solver_comparison
-from .training_conditioning import draw_conditioning_over_training as draw_conditioning_over_training
-from .training_conditioning import draw_conditioning_with_accuracies as draw_conditioning_with_accuracies
-from .training_conditioning import draw_one_step_conditioning as draw_one_step_conditioning
-from .transfer import draw_transfer as draw_transfer
-from .transfer_grids import draw_transfer_grids as draw_transfer_grids
+from .activity_decay import draw_activity_decay
+from .automatic_steps import draw_automatic_steps
+from .block_spectra import draw_block_spectra
+from .conditioning import draw_condition_grid, draw_condition_powers, draw_extreme_eigenvalues
+from .coordinates import draw_coordinate_scaling, draw_layer_sizes
+from .credit_reach import draw_credit_reach
+from .exact_inference import draw_exact_inference
+from .forward_pass import draw_forward_pass
+from .inference_dynamics import draw_chain_dynamics, draw_network_dynamics
+from .landscape import draw_landscape
+from .learning_curve import draw_learning_curve
+from .loss_energy_ratios import draw_ratio_curves, draw_ratio_maps
+from .performance import draw_performance
+from .protocol_choices import draw_protocol_choices
+from .spectrum import draw_condition_numbers, draw_eigenvalue_densities
+from .style import Drawing
+from .sweep import draw_sweep_contour, draw_sweep_lines
+from .theorems import draw_theorems
+from .training import (
+    draw_accuracy_over_depth,
+    draw_accuracy_over_epochs,
+    draw_accuracy_over_width,
+    draw_solver_comparison,
+)
+from .training_conditioning import (
+    draw_conditioning_over_training,
+    draw_conditioning_with_accuracies,
+    draw_one_step_conditioning,
+)
+from .transfer import draw_transfer
+from .transfer_grids import draw_transfer_grids

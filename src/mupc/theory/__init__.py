@@ -11,36 +11,12 @@ Results are numpy arrays in float64, whatever JAX's own default is. Only `equili
 arrays in the precision of the weights.
 """
 
-from ._condition import CONDITION_METHODS as CONDITION_METHODS
-from ._condition import Condition as Condition
-from ._condition import condition_number as condition_number
-from ._equilibrium import equilibrium as equilibrium
-from ._equilibrium import equilibrium_energy as equilibrium_energy
-from ._equilibrium import equilibrium_gradients as equilibrium_gradients
-from ._equilibrium import loss_energy_ratio as loss_energy_ratio
-from ._equilibrium import rescaling as rescaling
-from ._equilibrium_propagation import ep_energy as ep_energy
-from ._equilibrium_propagation import ep_gradient as ep_gradient
-from ._equilibrium_propagation import ep_hessian as ep_hessian
-from ._equilibrium_propagation import ep_solution as ep_solution
-from ._forward import forward_sizes as forward_sizes
-from ._hessian import HessianBlocks as HessianBlocks
-from ._hessian import activity_hessian as activity_hessian
-from ._hessian import hessian_blocks as hessian_blocks
-from ._hessian import is_quadratic as is_quadratic
-from ._landscape import Landscape as Landscape
-from ._landscape import descent_path as descent_path
-from ._landscape import landscape as landscape
-from ._laws import Law as Law
-from ._laws import marchenko_pastur as marchenko_pastur
-from ._laws import semicircle as semicircle
-from ._spectrum import DENSE_LIMIT as DENSE_LIMIT
-from ._spectrum import Lanczos as Lanczos
-from ._spectrum import Spectrum as Spectrum
-from ._spectrum import spectrum as spectrum
-from ._theorems import BackpropLimit as BackpropLimit
-from ._theorems import Convexity as Convexity
-from ._theorems import FreeOutput as FreeOutput
-from ._theorems import backprop_limit as backprop_limit
-from ._theorems import convexity as convexity
-from ._theorems import free_output as free_output
+from ._condition import CONDITION_METHODS, Condition, condition_number
+from ._equilibrium import equilibrium, equilibrium_energy, equilibrium_gradients, loss_energy_ratio, rescaling
+from ._equilibrium_propagation import ep_energy, ep_gradient, ep_hessian, ep_solution
+from ._forward import forward_sizes
+from ._hessian import HessianBlocks, activity_hessian, hessian_blocks, is_quadratic
+from ._landscape import Landscape, descent_path, landscape
+from ._laws import Law, marchenko_pastur, semicircle
+from ._spectrum import DENSE_LIMIT, Lanczos, Spectrum, spectrum
+from ._theorems import BackpropLimit, Convexity, FreeOutput, backprop_limit, convexity, free_output
