@@ -14,6 +14,8 @@ BAR = 10, 40
 """The narrowest and the widest bar, in characters."""
 ROOM = 12
 """Characters that the time left may take."""
+MARGIN = 4
+"""Characters left free: between bar and text, and for the ^C that a terminal echoes."""
 
 
 def percent(fraction: float | None) -> str:
@@ -119,13 +121,14 @@ class _Line(ProgressColumn):
     def render(self, task: Task) -> RenderableType:
         deadline = task.fields["deadline"]
         words = [task.description, *task.fields["parts"]]
-        room = self._console.width - BAR[0] - ROOM - 2
+        columns = self._console.width - MARGIN
+        room = columns - BAR[0] - ROOM
         while len(words) > 1 and len(" · ".join(words)) > room:
             words.pop()
         if deadline is not None:
             words.append(f"{clock(deadline - time.monotonic())} left")
         text = " · ".join(words)
-        width = min(BAR[1], max(BAR[0], self._console.width - len(text) - 2))
+        width = min(BAR[1], max(BAR[0], columns - len(text)))
         line = Table.grid(padding=(0, 1))
         bar = ProgressBar(total=task.total, completed=task.completed, width=width, pulse=task.total is None)
         line.add_row(bar, Text(text, no_wrap=True, overflow="ellipsis"))
