@@ -185,7 +185,7 @@ def test_wrong_metadata(rewrite, change, message):
 
 @pytest.mark.parametrize("metadata", [{}, {"format": "pt"}])
 def test_other_safetensors_files(rewrite, metadata):
-    with pytest.raises(ValueError, match="holds no mupc network"):
+    with pytest.raises(ValueError, match="does not hold a mupc network"):
         mupc.load(rewrite(metadata=metadata))
 
 

@@ -14,6 +14,6 @@ CHECKS_ITSELF = ("as_", "check", "_check", "resolve_", "of", "job", "adam", "__i
 def check(function):
     """Decorate what is private."""
     owner, _, name = function.__qualname__.rpartition(".")
-    public = not owner and name in mupc.__all__
+    public = not owner and name in getattr(mupc, "__all__", ())  # not there yet while `io` is imported
     checks_itself = name.startswith(CHECKS_ITSELF) or function.__module__ == "mupc.io.checks"
     return function if public or checks_itself else beartype(function)

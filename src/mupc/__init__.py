@@ -40,7 +40,8 @@ __version__ = "0.1.0"
 
 _NAMES = {
     "data": "data",
-    "diagnostics": "Conditioning CoordinateCheck CreditReach coordinate_check coordinate_sizes credit_reach diagnostics",
+    "diagnostics": "Conditioning CoordinateCheck CreditReach coordinate_check coordinate_sizes credit_reach "
+    "diagnostics",
     "inference": "ODE RESULTS AbstractSolver Energy ErrorSpace ExactLinear GradientDescent Optax Solution energy infer "
     "layer_energies",
     "learning": "BP PC AbstractAlgorithm backprop_gradients weight_gradients",

@@ -16,7 +16,7 @@ import mupc as library
 from mupc import data
 from mupc.cli.trained_model import KEY, Notes, _encode
 from mupc.data import Normalisation
-from mupc.network._saved import write
+from mupc.network import write_network
 
 PIXELS = Normalisation(scale=1 / 255, mean=0.4, std=0.3)
 
@@ -32,7 +32,7 @@ def model(tmp_path):
 
     def build(network, **notes):
         path = tmp_path / "model.safetensors"
-        write(path, network, {KEY: _encode(Notes(**notes))})
+        write_network(path, network, {KEY: _encode(Notes(**notes))})
         return path
 
     return build

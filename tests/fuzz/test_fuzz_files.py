@@ -23,7 +23,7 @@ from mupc.cli.trained_model import KEY, Notes, _encode
 from mupc.cli.transfer import GridFlags, TransferDataFlags, TransferLearningFlags, TransferNetworkFlags
 from mupc.data import Normalisation
 from mupc.io import json_text
-from mupc.network._saved import write
+from mupc.network import write_network
 
 pytestmark = pytest.mark.slow
 
@@ -48,7 +48,7 @@ def model(fuzzer):
     path = fuzzer.inputs / "model.safetensors"
     notes = Notes("toy", Normalisation(scale=1 / 255, mean=0.5, std=0.5), (4, 4), 3, ("a", "b", "c"))
     with jax.enable_x64(False):
-        write(path, mupc.Network(16, 3, width=3, hidden_layers=2, key=jr.key(0)), {KEY: _encode(notes)})
+        write_network(path, mupc.Network(16, 3, width=3, hidden_layers=2, key=jr.key(0)), {KEY: _encode(notes)})
     return path
 
 

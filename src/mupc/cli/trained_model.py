@@ -13,8 +13,7 @@ from .. import __version__, data
 from ..data import NAMED_DATASETS, Normalisation
 from ..inference import LOSSES
 from ..io import json_text
-from ..network import Network, load, write
-from ..network import notes as read_notes
+from ..network import Network, load, network_notes, write_network
 from .config import TrainFlags
 from .config import load as load_flags
 
@@ -78,7 +77,7 @@ def open_model(name: str) -> tuple[Network, Notes]:
 def save_model(path: Path, network: Network, notes: Notes) -> None:
     """Write a network and its notes to one file, whole or not at all."""
     with jax.enable_x64(True):  # so that float64 weights stay what they are
-        write(path, network, {KEY: _encode(notes)})
+        write_network(path, network, {KEY: _encode(notes)})
 
 
 def _notes_of_run(run: str, flags: TrainFlags) -> Notes:
@@ -94,7 +93,7 @@ def _notes_of_run(run: str, flags: TrainFlags) -> Notes:
 
 
 def _notes_of_file(path: Path) -> Notes:
-    text = read_notes(path).get(KEY)
+    text = network_notes(path).get(KEY)
     return Notes() if text is None else _decode(path, text)
 
 

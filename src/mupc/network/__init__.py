@@ -9,5 +9,5 @@ from ._mlp import Network, forward
 from ._parameterisation import Multipliers
 from ._precision import POLICIES, Precision, resolve_precision
 from ._recurrence import recurrence
-from ._saved import load, notes, save, write
+from ._saved import load, network_notes, save, write_network
 from ._types import Activities, Elementwise, Inputs, Outputs, PRNGKeyArray, Real, Rows, Scalar

@@ -1,4 +1,4 @@
-"""Networks in files: one safetensors file each, the arrays in it and the architecture as JSON in its metadata."""
+"""Save networks to files and load them: one safetensors file each, with the architecture as JSON in its metadata."""
 
 import contextlib
 import json
@@ -21,7 +21,7 @@ from ._mlp import Network
 from ._precision import resolve_precision
 
 KEY, VERSION = "mupc", 1
-"""Where the metadata holds the architecture, and the version of what it holds."""
+"""The key of the architecture in the metadata, and the version of its format."""
 ARCHITECTURE: dict[str, type] = {
     "in_size": int,
     "out_size": int,
@@ -38,8 +38,8 @@ DTYPES = {"F32": "float32", "F64": "float64"}
 StrPath = str | os.PathLike[str]
 
 
-def save(path: StrPath, network: Any) -> None:
-    """Writes a network to one safetensors file, whole or not at all, with its folder if need be.
+def save(path: StrPath, network: Network) -> None:
+    """Write a network to one safetensors file, whole or not at all. Create its folder if need be.
 
     Its arrays are called `input.weight`, `hidden.weight`, `readout.weight`, and `….bias`. The metadata holds what
     `mupc.Network` was made of under the key `mupc`, as JSON. Nothing in the file is code.
@@ -55,11 +55,11 @@ def save(path: StrPath, network: Any) -> None:
     mupc.save("network.safetensors", network)
     ```
     """
-    write(path, network, {})
+    write_network(path, network, {})
 
 
-def write(path: StrPath, network: Any, notes: Mapping[str, str]) -> None:
-    """`save` with more texts in the metadata, which `load` passes over."""
+def write_network(path: StrPath, network: object, notes: Mapping[str, str]) -> None:
+    """Write a network as `save` does, with notes in the metadata, which `load` ignores."""
     if not isinstance(network, Network):
         raise TypeError(f"mupc.save(path, network) needs a mupc.Network for the second, got {type(network).__name__}.")
     target = Path(path)
@@ -71,7 +71,7 @@ def write(path: StrPath, network: Any, notes: Mapping[str, str]) -> None:
 
 
 def load(path: StrPath) -> Network:
-    """The network in a file that `mupc.save` wrote, bit for bit.
+    """Return the network in a file that `mupc.save` wrote, bit for bit.
 
     **Arguments:** the file. One with float64 weights needs JAX's 64-bit mode.
 
@@ -93,8 +93,8 @@ def load(path: StrPath) -> Network:
     return jax.tree.unflatten(jax.tree.structure(expected), [jnp.asarray(array) for array in arrays])
 
 
-def notes(path: StrPath) -> dict[str, str]:
-    """The texts that `write` put beside the architecture."""
+def network_notes(path: StrPath) -> dict[str, str]:
+    """Return the notes that `write_network` put into a file."""
     with _opened(path) as file:
         return {key: text for key, text in (file.metadata() or {}).items() if key != KEY}
 
@@ -114,17 +114,17 @@ def _opened(path: StrPath) -> Iterator[Any]:
 
 
 def _named(network: Network) -> dict[str, Any]:
-    """The leaves of a network by name, in the order of the tree."""
+    """Return the leaves of a network by name, in the order of the tree."""
     leaves = jax.tree_util.tree_leaves_with_path(network)
     return {jax.tree_util.keystr(path, simple=True, separator="."): leaf for path, leaf in leaves}
 
 
 def _describe(network: Network) -> dict[str, Any]:
-    """The architecture, after a check that it is all there is to say about the network but for the arrays."""
+    """Return the architecture, after a check that it and the arrays are all there is to the network."""
     name = network.activation.name
     if ACTIVATIONS.get(name) != network.activation:
         raise ValueError(
-            f"activation {name!r} is a function of your own, which a file cannot hold: use one of "
+            f"activation {name!r} is a function of your own, and a file cannot hold it: use one of "
             f"{', '.join(ACTIVATIONS)}, or use equinox.tree_serialise_leaves."
         )
     special = {
@@ -147,23 +147,23 @@ def _arrays(network: Network) -> dict[str, np.ndarray]:
 
 
 def _form(network: Network) -> tuple[Any, list[tuple[int, ...]]]:
-    """Everything about a network but for the numbers in its arrays and their format."""
+    """Return everything about a network except the numbers in its arrays and their format."""
     return jax.tree.structure(network), [leaf.shape for leaf in jax.tree.leaves(network)]
 
 
 def _abstract(about: dict[str, Any]) -> Network:
-    """The network of an architecture, with shapes in place of arrays."""
+    """Return the network of an architecture, with shapes in place of arrays."""
     options = about | {"multipliers": tuple(about["multipliers"])}
     return eqx.filter_eval_shape(Network, **options, key=jr.key(0))
 
 
 def _skeleton(path: StrPath, metadata: dict[str, str]) -> Network:
-    """The network that the metadata of a file describes, without its arrays."""
+    """Return the network that the metadata of a file describes, without its arrays."""
     if KEY not in metadata:
-        raise ValueError(f"{path} holds no mupc network: give a file that mupc.save or `mupc train` wrote.")
+        raise ValueError(f"{path} does not hold a mupc network: give a file that mupc.save or `mupc train` wrote.")
     try:
         about = json.loads(metadata[KEY], parse_constant=_refuse)
-    except (ValueError, RecursionError):  # no JSON, or brackets without end
+    except (ValueError, RecursionError):  # not JSON, or endless brackets
         about = None
     version = about.pop("version", None) if isinstance(about, dict) else None
     if isinstance(version, int) and version > VERSION:
@@ -183,7 +183,7 @@ def _refuse(constant: str) -> None:
 
 
 def _check_arrays(path: StrPath, file: Any, expected: dict[str, Any]) -> None:
-    """Arrays of the names, shapes and formats that the architecture asks for."""
+    """Check that a file has the arrays that its architecture asks for."""
     found = {name: file.get_slice(name) for name in file.keys()}  # noqa: SIM118, no mapping
     if found.keys() != expected.keys():
         raise ValueError(

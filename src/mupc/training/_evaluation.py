@@ -12,7 +12,7 @@ import numpy as np
 from ..data import Dataset, Split
 from ..diagnostics import layers_that_learn
 from ..io import checks
-from ..network import AbstractNetwork
+from ..network import Network
 from ._state import BACK_TO, Position, Record
 from ._step import Chunks, DevicePrograms, SplitScores, Trace, TrainJob
 
@@ -36,7 +36,7 @@ class TrainStatus:
 
     record: Record
     history: list[Record]
-    network: AbstractNetwork
+    network: Network
     run: int = 0
 
 

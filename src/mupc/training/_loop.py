@@ -110,7 +110,7 @@ class TrainLoop:
         if not self.callbacks:
             return
         history = state.histories[index]
-        network = self.programs.pick(state.position.state.network, index)
+        network = cast(Network, self.programs.pick(state.position.state.network, index))
         status = TrainStatus(history[-1], history, network, index)
         for callback in self.callbacks:
             self.ended |= callback(status) is True
