@@ -15,7 +15,7 @@ from ..diagnostics import CreditReach, credit_reach
 from ..inference import infer
 from ..io import counted, device, json_ready, only_writer
 from ..learning import PC, AbstractAlgorithm
-from ..network import AbstractNetwork, Network, save
+from ..network import Network, save
 from ..training import FitResult, TrainConfig, TrainStatus, check_room, find_checkpoint, fit
 from .building import build, given_flags, load_data, number_format, train_config
 from .config import FORMAT, TrainFlags, as_dict, load
@@ -126,7 +126,7 @@ class Recorder:
 
     def __init__(self, folder: RunFolder, tensorboard: bool, past: list[Record]) -> None:
         self.folder, self.tensorboard, self.records = folder, tensorboard, list(past)
-        self.network: AbstractNetwork | None = None
+        self.network: Network | None = None
         self.progress: ProgressDisplay | None = None
         self._compiled = False  # the first interval of training includes compiling
 
