@@ -11,7 +11,7 @@ from rich.table import Table
 from .. import diagnostics, plots
 from ..diagnostics import ACTIVITY_LR, WEIGHT_LR, CoordinateCheck, CoordinateSettings, ShapeSizes, Slope
 from ..inference import AbstractSolver, Energy
-from ..io import checks, device
+from ..io import checks
 from .building import SOLVERS, load_data, make_solver, network_options
 from .check import CheckFlags
 from .config import TrainFlags, as_dict
@@ -47,18 +47,14 @@ def compare_networks(flags: CheckFlags, session: Session) -> Row:
     interrupted = len(measured) < len(shapes)
     result = CoordinateCheck((), ()) if interrupted else diagnostics.judge_shapes(measured, settings.parameterisation)
     message = f"interrupted; {len(measured)} of {len(shapes)} sizes are in {folder.path / 'metrics.jsonl'}."
-    summary = {
+    results = {
         "verdicts": result.verdicts,
         "passed": result.passed and not interrupted,
         "failures": [line.replace("mupc.ErrorSpace", flag("ErrorSpace")) for line in result.failures],
         "slopes": [dataclasses.asdict(slope) for slope in result.slopes],
-        "seconds": time.perf_counter() - begin,
-        "interrupted": interrupted,
-        "message": message if interrupted else "all networks were measured",
-        "device": device(),
-        "out": str(folder.path),
     }
-    folder.write("summary.json", summary)
+    ended = message if interrupted else "all networks were measured"
+    summary = folder.write_summary(results, begin, ended, interrupted)
     for axis in result.verdicts.get("at init", {}):
         rows = [size._asdict() for one in measured if axis in one.shape.axes for size in one.sizes]
         slopes = [slope for slope in result.slopes if slope.axis == axis]
@@ -90,16 +86,9 @@ def report_network(flags: CheckFlags, session: Session) -> Row:
         for layer, size in zip(diagnostics.layer_numbers(quantity, values, network.hidden_layers), values, strict=True)
     ]
     folder = make_folder(flags, {"checkpoint": flags.compare.checkpoint} | _used(learning))
-    summary = {
-        "sizes": rows,
-        "passed": all(bool(np.all(np.isfinite(values))) for values in sizes.values()),
-        "seconds": time.perf_counter() - begin,
-        "interrupted": False,
-        "message": "sizes of one network: nothing to compare",
-        "device": device(),
-        "out": str(folder.path),
-    }
-    folder.write("summary.json", summary)
+    passed = all(bool(np.all(np.isfinite(values))) for values in sizes.values())
+    ended = "sizes of one network: nothing to compare"
+    summary = folder.write_summary({"sizes": rows, "passed": passed}, begin, ended)
     plots.draw_layer_sizes(rows, folder.path / "figures" / "sizes.png")
     session.say(f"mean absolute entries of {flags.compare.checkpoint}, layer by layer")
     table = plain_table("layer", *(name.replace(" ", "\n") for name in sizes))

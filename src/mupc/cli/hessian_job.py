@@ -15,7 +15,7 @@ import numpy as np
 
 from .. import plots, theory
 from ..inference import Energy
-from ..io import checks, device
+from ..io import checks
 from ..network import Network, forward
 from .building import load_data
 from .config import TrainFlags
@@ -91,15 +91,8 @@ def analyse(flags: HessianFlags, session: Session) -> Row:
             progress.update(len(rows) * seeds, len(cases) * seeds, plain=_line(rows[-1]) if len(cases) > 1 else "")
     interrupted = len(rows) < len(cases)
     message = f"interrupted; {len(rows)} of {len(cases)} networks are in {folder.path / 'summary.json'}."
-    summary = {
-        "networks": rows,
-        "seconds": time.perf_counter() - begin,
-        "interrupted": interrupted,
-        "message": message if interrupted else "all networks were analysed",
-        "device": device(),
-        "out": str(folder.path),
-    }
-    folder.write("summary.json", summary)
+    ended = message if interrupted else "all networks were analysed"
+    summary = folder.write_summary({"networks": rows}, begin, ended, interrupted)
     if spectra:
         folder.write("spectra.json", spectra)
         plots.draw_eigenvalue_densities(spectra, folder.path / "figures" / "spectrum.png")

@@ -2,6 +2,7 @@
 
 import contextlib
 import math
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -28,6 +29,16 @@ class RunFolder:
     def write_config(self, config: Mapping[str, object], **more: object) -> None:
         """Write `config.json`: the settings, what else decides the numbers, the versions and the device."""
         self.write("config.json", {"config": config, "versions": versions(), "device": device(), **more})
+
+    def write_summary(
+        self, results: Mapping[str, object], begin: float, message: str, interrupted: bool = False
+    ) -> dict[str, Any]:
+        """Write `summary.json` and return it: the results, the seconds since `begin` (of `time.perf_counter`), how the
+        command ended, the device and the folder."""
+        ended = {"seconds": time.perf_counter() - begin, "interrupted": interrupted, "message": message}
+        summary = {**results, **ended, "device": device(), "out": str(self.path)}
+        self.write("summary.json", summary)
+        return summary
 
     def go_on(self, records: Sequence[Mapping[str, object]]) -> None:
         """Cut the log back to these records, before more are added."""

@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterator
 from .. import data
 from ..data import Dataset
 from ..inference import Energy
-from ..io import device
 from ..sweep import Transfer
 from ..sweep import transfer as tune_and_train
 from .building import network_options, number_format
@@ -37,15 +36,8 @@ def transfer(flags: TransferFlags, session: Session) -> Summary:
         done.restore()
         with _stages(session) as show_stage:
             found = _run(flags, dataset, show_stage, done)
-    summary = {
-        **({} if found is None else summarise_transfer(found)),
-        "seconds": time.perf_counter() - begin,
-        "interrupted": found is None,
-        "message": done.message if found is None else "",
-        "device": device(),
-        "out": str(folder.path),
-    }
-    folder.write("summary.json", summary)
+    results, message = ({}, done.message) if found is None else (summarise_transfer(found), "")
+    summary = folder.write_summary(results, begin, message, interrupted=found is None)
     if found is not None:
         draw_losses(found, folder.path / "figures" / "transfer.png")
         show_transfer(found, folder.path, session)
