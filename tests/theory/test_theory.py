@@ -18,7 +18,7 @@ from reference import layer_terms, make, parameters, relative, total_energy
 import mupc
 from mupc import theory
 
-GOLDEN = sorted((Path(__file__).parent / "golden").glob("*.npz"))
+GOLDEN = sorted((Path(__file__).parents[1] / "golden").glob("*.npz"))
 QUICK = {("tanh", 0), ("relu", 1), ("gelu", 2), ("tanh", 3)}
 PARAMETERISATIONS = ["sp", "mupc", "ntp", "orthogonal"]
 

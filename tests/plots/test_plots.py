@@ -9,7 +9,7 @@ import pytest
 
 from mupc.plots import coordinates, credit_reach, landscape, learning_curve, spectrum, style, theorems
 
-PAPER = Path(__file__).parents[1] / "results" / "theorems.json"
+PAPER = Path(__file__).parents[2] / "results" / "theorems.json"
 
 
 @pytest.fixture

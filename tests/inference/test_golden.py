@@ -13,7 +13,7 @@ from reference import relative
 
 import mupc
 
-CASES = sorted((Path(__file__).parent / "golden").glob("*.npz"))
+CASES = sorted((Path(__file__).parents[1] / "golden").glob("*.npz"))
 
 
 @pytest.fixture(params=CASES, ids=lambda path: path.stem)
