@@ -1,4 +1,4 @@
-"""`mupc.bench`: floors against counts by hand, numbers that must agree with each other, fits, and mistakes.
+"""`mupc.bench`: floors against counts by hand, numbers that must agree with each other, and mistakes.
 
 No test asserts how fast something is.
 """
@@ -14,7 +14,7 @@ import pytest
 
 from mupc import bench
 from mupc.bench import __main__ as command
-from mupc.bench import _floors, _report, _timing, _workloads
+from mupc.bench import _baseline, _floors, _timing, _workloads
 
 TINY = bench.BenchCase("gd", hidden_layers=3, width=2, batch_size=5)
 INPUT, HIDDEN, READOUT = 2 * 784, 2 * 2, 2 * 10  # entries of its matrices: one, two and one of them
@@ -27,7 +27,7 @@ def small_device(monkeypatch):
     monkeypatch.setattr(_timing, "LARGE", {"cpu": 64, "other": 64})
     monkeypatch.setattr(_timing, "COPIED", {"cpu": 4096, "other": 4096})
     monkeypatch.setattr(_workloads, "TEST_SAMPLES", 250)
-    monkeypatch.setattr(_workloads, "EVALUATION_CHUNK", 10)
+    monkeypatch.setattr(_workloads, "CALL_OVERHEAD", 0.0)
     monkeypatch.setattr(_workloads, "SAMPLES", {"epoch": 1280, "grid": 640})
 
 
@@ -75,14 +75,11 @@ def test_window_against_propagated_sets(depth, steps):
     assert elements == 2 * width * (forward + products * width + readouts * 10 + (784 if 1 in wrong else 0))
 
 
-def test_floors_of_passes():
-    """Backpropagation takes three products for each matrix, but two for the input's. Error space takes two more for
-    each conjugate-gradient step and one for the activities, evaluation takes one."""
+def test_floor_of_error_space():
+    """An update takes two products for each matrix, and one more for all but the input's on the way down and up in each
+    conjugate-gradient step, and for the activities."""
     weights = INPUT + 2 * HIDDEN + READOUT
-    assert _floors.backprop_work(TINY, "float32").flops == 10 * (3 * weights - INPUT)
     assert _floors.error_space_work(TINY, 3, "float32").flops == 10 * (2 * weights + 7 * (weights - INPUT))
-    evaluation = _floors.evaluation_work(TINY, 12, "float32")
-    assert evaluation.flops == 3 * 10 * weights and evaluation.twice == 3 * 4 * (weights + 5 * 784)
 
 
 def rates(matmul, copy):
@@ -109,13 +106,13 @@ def test_floor_of_the_main_workload():
 def test_the_baseline_computes_the_same():
     """Layers in a list, full activities and autodiff give the gradients of stacked increments, in float64."""
     case, options = bench.BenchCase("gd", 4, 6, batch_size=3), bench.BenchConfig(activation="tanh")
-    programs, notes = _workloads.update_calls(case, options, "float64", matmul=1e12)
-    ours, theirs = programs["mupc"](), programs["unrolled"]()
-    assert notes == [] and set(programs) == {"mupc", "backprop", "unrolled"}
+    network, (x, y) = _workloads.make_network(case, options), _workloads.random_batch(case)
+    ours = _workloads.update_functions(case, options, "float64")["mupc"](network, x, y)
+    baseline = _baseline.baseline_update(network, x, y, _workloads.LR, steps=4)
     weights = [ours.input.weight, *ours.hidden.weight, ours.readout.weight]
-    for own, other in zip(weights, theirs, strict=True):
-        np.testing.assert_allclose(own, other.linear.weight, rtol=1e-6, atol=1e-15)
-    assert all(min(program.costs.values()) > 0 for program in programs.values())
+    for own, other in zip(weights, baseline(), strict=True):
+        np.testing.assert_allclose(own, other, rtol=1e-6, atol=1e-15)
+    assert min(baseline.costs.values()) > 0
 
 
 @pytest.mark.parametrize(
@@ -169,21 +166,15 @@ def test_an_update_agrees_with_itself(small_device, workload):
     assert cells["ms/BP"] == f"{row['ratios']['mupc / backprop']:.3g}"
 
 
-@pytest.mark.parametrize(("width", "shown"), [(8, "–"), (512, "50 %")])
-def test_a_share_of_a_product_that_is_too_quick_to_have_a_rate(width, shown):
-    taken = {"median_s": 1.0, "fastest_s": 1.0, "slowest_s": 1.0, "trace_s": 1.0, "compile_s": 1.0, "memory_bytes": 1}
+@pytest.mark.parametrize(("shares", "shown"), [({}, "–"), ({"batched_matmul": 0.5}, "50 %")])
+def test_a_share_of_a_product_that_is_too_quick_to_have_a_rate(shares, shown):
+    taken = {"median_s": 1.0, "spread": 0.5, "trace_compile_s": 1.0, "memory_bytes": 1}
     row = {
-        "workload": "gd", "hidden_layers": 2, "width": width, "steps": 2, "batch_size": 64, "times": {"mupc": taken},
-        "ratios": {}, "floor": {"twice_s": 1.0, "once_s": 1.0, "limit": "memory"}, "shares": {"batched_matmul": 0.5},
-        "ceilings": {"matmul_flops_per_s": 1e11},
+        "workload": "gd", "hidden_layers": 2, "width": 8, "steps": 2, "batch_size": 64, "times": {"mupc": taken},
+        "ratios": {}, "floor": {"twice_s": 1.0, "once_s": 1.0, "limit": "memory"}, "shares": shares,
     }  # fmt: skip
-    assert first_row(bench.tables([row])[1])["of batched"] == shown
-
-
-def test_an_evaluation(small_device):
-    row = bench.measure_case(bench.BenchCase("evaluation", 2, 4), bench.BenchConfig(**QUICK))
-    assert row["samples"] == 25 and row["steps"] is None and row["label"] == "evaluation H=2 N=4"
-    assert row["floor"]["flops"] == 2 * 30 * 4 * (784 + 4 + 10)  # three chunks of ten
+    first, second = map(first_row, bench.tables([row]))
+    assert second["of batched"] == shown and first["spread ±"] == "50 %" and second["MiB"] == "9.54e-07"
 
 
 @pytest.mark.slow
@@ -192,7 +183,7 @@ def test_an_epoch(small_device):
     assert row["steps_per_epoch"] == 128 // 8 and row["data"] == "random"
     times = row["times"]
     assert times["mupc"]["repeats"] == 3  # four intervals without the one that compiles
-    evaluation = row["evaluations"]["mupc"]["median_s"]
+    evaluation = row["evaluation_s"]
     assert evaluation > 0 and row["epoch_s"] == pytest.approx(16 * times["mupc"]["median_s"] + evaluation)
     assert row["ratios"]["mupc / alone"] == pytest.approx(times["mupc"]["median_s"] / times["alone"]["median_s"])
 
@@ -201,7 +192,7 @@ def test_a_grid(small_device):
     """In float64, runs together and runs alone end at the same losses. Runs that diverge are counted and left out."""
     options = bench.BenchConfig(etas=(1e200, 0.01), betas=(5.0,), seeds=2, sequential=3, precision="float64", **QUICK)
     row = bench.measure_case(bench.BenchCase("grid", 2, 4, batch_size=16), options)
-    assert (row["runs"], row["run_one_after_another"], row["diverged"]) == (4, 3, 2) and row["diverged_alike"]
+    assert (row["runs"], row["run_one_after_another"], row["diverged"]) == (4, 3, 2)
     assert row["largest_difference_of_first_losses"] < 1e-12 and row["largest_difference_of_final_losses"] < 1e-9
     ratio = row["one_after_another_s"] / row["together_s"]
     assert row["ratios"]["one after another / together"] == pytest.approx(ratio)
@@ -209,25 +200,12 @@ def test_a_grid(small_device):
 
 
 def test_runs_one_after_another_have_all_rates():
-    """22 runs of the paper's grid with three seeds have every rate among them. The record lists the paper's rates."""
-    options = bench.BenchConfig(workloads=("gd",), paper=True, etas=(0.3,), seeds=3)
+    """22 runs of the paper's grid with three seeds have every rate among them."""
+    options = bench.BenchConfig(paper=True, etas=(0.3,), seeds=3)
     places = _workloads.evenly_spaced(3 * len(options.rates), 22)
     chosen = [options.rates[place // 3] for place in places]
     assert len(set(places)) == 22 and set(map(len, map(set, zip(*chosen, strict=True)))) == {4, 11}
     assert _workloads.evenly_spaced(4, None) == _workloads.evenly_spaced(4, 9) == [0, 1, 2, 3]
-    config = bench.prepare(options, [])["config"]
-    assert config["etas"] == (0.5, 0.1, 0.05, 0.01) and len(config["betas"]) == 11 and config["paper"]
-
-
-@pytest.mark.slow
-def test_compile_times_and_their_ratio():
-    row = bench.measure_case(bench.BenchCase("compile", 2, 4, batch_size=2), bench.BenchConfig())
-    assert set(row["times"]) == {"gd", "error-space", "backprop"}
-    assert all(min(taken.values()) > 0 for taken in row["times"].values())
-    slower = {name: {cost: 3 * value for cost, value in taken.items()} for name, taken in row["times"].items()}
-    deep = row | {"hidden_layers": 9, "times": slower}
-    assert _report.compile_ratios([deep, row]) == {"H=9 / H=2": dict.fromkeys(slower, pytest.approx(3))}
-    assert _report.compile_ratios([row]) == {}
 
 
 def test_out_of_memory_is_a_result(monkeypatch):
@@ -236,51 +214,14 @@ def test_out_of_memory_is_a_result(monkeypatch):
 
     monkeypatch.setitem(_workloads.MEASURES, "gd", fail)
     row = bench.measure_case(bench.BenchCase("gd", 2, 4), bench.BenchConfig())
-    assert row["failed"] == "out of memory" and bench.tables([row]) == [] and bench.growth_fits([row]) == []
-
-
-def rows(sizes, times, **fixed):
-    base = {"workload": "gd", "precision": "float32", "hidden_layers": 8, "width": 16, "batch_size": 4, "steps": 8}
-    return [base | fixed | size | {"times": time} for size, time in zip(sizes, times, strict=True)]
-
-
-def test_fits_find_exact_powers():
-    widths = [{"width": n} for n in (8, 16, 64)]
-    times = [{"mupc": {"median_s": 3e-6 * n["width"] ** 1.7, "memory_bytes": 5 * n["width"] ** 2}} for n in widths]
-    time, memory = bench.growth_fits(rows(widths, times))
-    assert (time["axis"], time["quantity"], memory["quantity"]) == ("width", "median_s", "memory_bytes")
-    assert (time["exponent"], memory["exponent"]) == (pytest.approx(1.7), pytest.approx(2.0))
-    assert time["error"] == pytest.approx(1.0) and time["fixed"] == {"hidden_layers": 8, "batch_size": 4, "steps": 8}
-    assert "time of mupc (gd, float32, H=8, B=4, T=8) grows as N^1.70" in _report.fit_line(time)
-    assert bench.growth_fits(rows(widths[:2], times[:2])) == []
-
-
-def test_fits_where_steps_follow_depth():
-    """Rows with T = H are one line over H. They are not a line over T, since H varies too."""
-    sizes = [{"hidden_layers": h, "steps": h} for h in (4, 8, 32)]
-    times = [{"mupc": {"median_s": 1e-3 * s["steps"] ** 2}} for s in sizes]
-    (found,) = bench.growth_fits(rows(sizes, times, steps_follow_depth=True))
-    assert found["axis"] == "hidden_layers" and found["exponent"] == pytest.approx(2) and found["fixed"]["steps"] == "H"
-    assert bench.growth_fits(rows(sizes, times)) == []
-
-
-def test_one_step_is_a_point_over_steps_and_backprop_has_none():
-    sizes = [{"steps": 1, "workload": "one-step"}, {"steps": 4}, {"steps": 16}]
-    times = [{"mupc": {"median_s": s["steps"] ** 0.5}, "backprop": {"median_s": 1.0}} for s in sizes]
-    (found,) = bench.growth_fits(rows(sizes, times))
-    assert (found["workload"], found["name"], found["axis"]) == ("gd", "mupc", "steps")
-    assert found["exponent"] == pytest.approx(0.5) and found["sizes"] == [1, 4, 16]
+    assert row["failed"] == "out of memory" and bench.tables([row]) == []
 
 
 def test_cases():
     assert [case.workload for case in bench.bench_cases(bench.BenchConfig())][:3] == ["gd"] * 3
-    full = bench.bench_cases(bench.BenchConfig(preset="full"))
-    for workload in ("gd", "one-step", "error-space", "evaluation"):
-        own = {(case.hidden_layers, case.width) for case in full if case.workload == workload}
-        assert own == {(h, n) for h in (8, 32, 128, 512) for n in (128, 512, 1024)}
     gpu = [case.label for case in bench.bench_cases(bench.BenchConfig(preset="gpu"))]
     wanted = ["gd H=128 N=512 T=128 B=64", "gd H=1024 N=512 T=1024 B=64", "epoch H=8 N=512 T=8 B=64",
-              "error-space H=128 N=512 B=64", "compile H=512 N=512 B=64"]  # fmt: skip
+              "error-space H=128 N=512 B=64", "one-step H=8 N=512 T=1 B=64"]  # fmt: skip
     assert set(wanted) <= set(gpu) and len(set(gpu)) == len(gpu)
     given = bench.BenchConfig(workloads=("gd", "one-step"), depths=(8,), widths=(4, 2), steps=(3, 5), batch_size=(7,))
     assert [case.label for case in bench.bench_cases(given)] == [

@@ -31,10 +31,9 @@ def test_run_folder(measure):
     assert about["config"]["workloads"] == ["one-step"] and about["config"]["widths"] == [4]
     assert about["device"].startswith("CPU") and "jax" in about["versions"]
     assert run.metrics == summary["cases"] and [row["hidden_layers"] for row in run.metrics] == [1, 2, 3]
-    assert summary["interrupted"] is False and {fit["axis"] for fit in summary["fits"]} == {"hidden_layers"}
+    assert summary["interrupted"] is False
     assert (run.folder / "figures" / "performance.png").read_bytes().startswith(PNG)
     assert "\x1b" not in run.out and "one-step H=2 N=4 T=1 B=2, float32: mupc " in run.out
-    assert "time of mupc (one-step, float32, N=4, B=2, T=1) grows as H^" in run.out
     assert run.out.splitlines()[-1] == f"run folder {run.folder}"
 
 
@@ -48,13 +47,13 @@ def test_json_and_interruption(measure, monkeypatch):
         return original(case, options)
 
     monkeypatch.setattr(bench, "measure_case", interrupt)
-    run = measure("evaluation", "--depths", "1", "2", *SMALL, "--json")
+    run = measure("one-step", "--depths", "1", "2", *SMALL, "--json")
     assert run.code == cli.INTERRUPTED
     summary = json.loads(run.out, parse_constant=pytest.fail)
     assert summary == run.json("summary.json") and len(summary["cases"]) == len(run.metrics) == 1
     assert run.err == f"mupc bench: interrupted; 1 of 2 cases are in {run.folder / 'summary.json'}.\n"
     calls[:] = [None]
-    run = measure("evaluation", *SMALL, name="at-once")
+    run = measure("one-step", *SMALL, name="at-once")
     assert (run.code, run.err) == (cli.INTERRUPTED, "mupc bench: interrupted.\n") and not run.folder.exists()
 
 
@@ -69,7 +68,7 @@ def test_a_case_that_runs_out_of_memory(measure, monkeypatch):
     ("argv", "help"),
     [
         (["epohc"], "workload 'epohc' is not known. Did you mean 'epoch'?"),
-        (["gd", "--preset", "fast"], "--preset 'fast' is not known. Choose one of: small, cpu, gpu, full."),
+        (["gd", "--preset", "fast"], "--preset 'fast' is not known. Choose one of: small, cpu, gpu."),
         (["--widths", "0"], "--widths must be at least 1, got 0"),
         (["--depths", "8", "-2"], "--depths must be at least 1, got -2"),
         (["--steps", "0"], "--steps must be at least 1, got 0"),
@@ -88,18 +87,22 @@ def test_mistakes(measure, argv, help):
 
 
 def test_figure(monkeypatch):
-    """A row for each quantity, a column for each size, and a legend entry for each fit with its exponent."""
+    """A row for each quantity, a column for each size that varies, and a line for each program. Sizes that follow
+    another one are no line of their own."""
     figures = []
     monkeypatch.setattr(plots.style, "save", lambda figure, _: figures.append(figure))
-    base = {"workload": "gd", "precision": "bf16", "name": "mupc", "fixed": {"hidden_layers": 8}, "sizes": [1, 2, 4]}
-    fits = [
-        base | {"quantity": quantity, "axis": axis, "values": [1.0, 2.0, 4.0], "exponent": exponent}
-        for quantity in ("median_s", "memory_bytes")
-        for axis, exponent in (("width", 1.0), ("batch_size", 1.5))
+    rows = [
+        {"workload": "gd", "hidden_layers": h, "width": n, "batch_size": 64, "steps": h}
+        | {"times": {"mupc": {"median_s": 1e-3 * h, "memory_bytes": 2**20 * h}, "backprop": {"median_s": 1e-3}}}
+        for h, n in ((8, 4), (4, 4), (4, 8))
     ]
-    plots.draw_performance(fits, "figure.png", title="a device")
+    plots.draw_performance([*rows, {"workload": "gd", "failed": "out of memory"}], "figure.png", title="a device")
     panels = figures[0].axes
-    assert [panel.get_xlabel() for panel in panels] == ["width N", "batch size B"] * 2
+    assert [panel.get_xlabel() for panel in panels] == ["hidden layers H", "width N"] * 2
     assert [panel.get_ylabel().split()[0] for panel in panels] == ["time", "time", "memory", "memory"]
     legends = [[text.get_text() for text in panel.get_legend().get_texts()] for panel in panels]
-    assert legends == [["PC: $N^{1.00}$ (H=8)"], ["PC: $B^{1.50}$ (H=8)"]] * 2
+    assert legends[0] == ["PC, gd (N=4, B=64, T=H)", "BP, gd (N=4, B=64, T=H)"]
+    assert legends[3] == ["PC, gd (H=4, B=64, T=4)"]
+    assert panels[0].lines[0].get_xydata().tolist() == [[4.0, 4.0], [8.0, 8.0]]
+    plots.draw_performance(rows[:1], "figure.png")
+    assert len(figures) == 1

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from ..io import lazy_names
 from ._config import PRECISIONS, PRESETS, WORKLOADS, BenchCase, BenchConfig, bench_cases
-from ._report import BenchRow, case_line, conclusions, growth_fits, report_lines, tables
+from ._report import BenchRow, case_line, report_lines, tables
 
 if TYPE_CHECKING:
     from ._timing import compile_call, time_in_turns

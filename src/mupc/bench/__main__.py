@@ -7,34 +7,27 @@
 
 import argparse
 import dataclasses
-import json
 import sys
 from pathlib import Path
 from typing import Any
 
 from .. import bench
-from ..io import checks, counted, write_whole
+from ..io import checks, counted, json_text, write_whole
 
 FAILURE, USAGE_ERROR, INTERRUPTED = 1, 2, 130
-
-
-def _flag(name: str) -> str:
-    return f"--{name.replace('_', '-')}"
 
 
 def _parser() -> argparse.ArgumentParser:
     """Return a parser with a flag for each setting."""
     parser = argparse.ArgumentParser(prog="python -m mupc.bench", description="Measure speed, memory and compile time.")
-    for field in dataclasses.fields(bench.BenchConfig):
-        written = str(field.type)
-        if field.name == "workloads":
-            parser.add_argument("workloads", nargs="*", metavar="WORKLOAD")
-        elif field.type is bool:
-            parser.add_argument(_flag(field.name), action=argparse.BooleanOptionalAction, default=field.default)
+    parser.add_argument("workloads", nargs="*", metavar="WORKLOAD")
+    for field in dataclasses.fields(bench.BenchConfig)[1:]:
+        flag, written = checks.flag_spelling(field.name), str(field.type)
+        if field.type is bool:
+            parser.add_argument(flag, action=argparse.BooleanOptionalAction, default=field.default)
         else:
             kind = next(kind for kind in (float, int, str) if kind.__name__ in written)
-            many = "+" if "tuple" in written else None
-            parser.add_argument(_flag(field.name), type=kind, nargs=many, default=field.default)
+            parser.add_argument(flag, type=kind, nargs="+" if "tuple" in written else None, default=field.default)
     parser.add_argument("--json", type=Path, metavar="FILE", help="write what was measured")
     return parser
 
@@ -49,24 +42,23 @@ def main(argv: list[str] | None = None) -> int:
         cases = bench.bench_cases(config)
         about = bench.prepare(config, cases)
     except (ValueError, TypeError) as error:
-        text = error.spelled(_flag) if isinstance(error, checks.ArgumentError) else error
+        text = error.spelled(checks.flag_spelling) if isinstance(error, checks.ArgumentError) else error
         print(f"mupc.bench: {text}", file=sys.stderr)
         return USAGE_ERROR
     rows: list[bench.BenchRow] = []
-    code = 0
     print(f"{counted(len(cases), 'case')} on {about['device']}", flush=True)
     try:
         for case in cases:
             rows.append(bench.measure_case(case, config))
             print(f"[{len(rows)}/{len(cases)}] {bench.case_line(rows[-1])}", flush=True)
             if file is not None:
-                content = about | {"cases": rows} | bench.conclusions(rows)
-                write_whole(file, json.dumps(content, indent=1, allow_nan=False))
+                write_whole(file, json_text(about | {"cases": rows}, indent=1))
     except KeyboardInterrupt:
         print(f"mupc.bench: interrupted after {len(rows)} of {len(cases)} cases.", file=sys.stderr)
-        code = INTERRUPTED
     print("\n".join(bench.report_lines(rows)))
-    return code or FAILURE * any("failed" in row for row in rows)
+    if len(rows) < len(cases):
+        return INTERRUPTED
+    return FAILURE if any("failed" in row for row in rows) else 0
 
 
 if __name__ == "__main__":

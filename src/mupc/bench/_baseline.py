@@ -5,10 +5,8 @@ itself: the energy, its gradient by autodiff and an optax update, in JAX's defau
 only; the library never uses it.
 """
 
-from collections.abc import Callable
 from typing import Any
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import optax
@@ -17,79 +15,54 @@ from jaxtyping import Array
 from ..network import Network
 from ._timing import CompiledCall, compile_call
 
-
-class BaselineLayer(eqx.Module):
-    """φ, then a matrix with its multiplier."""
-
-    linear: eqx.nn.Linear
-    multiplier: float = eqx.field(static=True)
-    phi: Callable[[Array], Array] = eqx.field(static=True)
-
-    def __call__(self, z: Array) -> Array:
-        return self.multiplier * self.linear(self.phi(z))
-
-
-def baseline_layers(network: Network) -> list[BaselineLayer]:
-    """Return the same network as a list of layers."""
-    first, hidden, last = network.multipliers
-    phi = network.activation.function
-    dense: Any = network
-    weights = [dense.input.weight, *dense.hidden.weight, dense.readout.weight]
-    roles = [(first, jax.nn.identity), *[(hidden, phi)] * (len(weights) - 2), (last, phi)]
-
-    def layer(weight: Array, multiplier: float, phi: Callable[[Array], Array]) -> BaselineLayer:
-        out, into = weight.shape
-        linear = eqx.nn.Linear(into, out, use_bias=False, key=jax.random.key(0))
-        return BaselineLayer(eqx.tree_at(lambda lin: lin.weight, linear, weight), multiplier, phi)
-
-    return [layer(weight, *role) for weight, role in zip(weights, roles, strict=True)]
-
-
-def _energy(layers: list[BaselineLayer], activities: list[Array], x: Array, y: Array, skip: int) -> Array:
-    """Return the mean over the batch of Eq. 1."""
-    states = [x, *activities, y]
-    terms = []
-    for index, layer in enumerate(layers):
-        predicted = jax.vmap(layer)(states[index])
-        if skip and skip <= index < len(activities):
-            predicted = predicted + states[index + 1 - skip]
-        terms.append(jnp.sum((states[index + 1] - predicted) ** 2) / 2)
-    return sum(terms, start=jnp.zeros(())) / len(x)
-
-
-def _forward(layers: list[BaselineLayer], x: Array, skip: int) -> list[Array]:
-    activities = [jax.vmap(layers[0])(x)]
-    for index, layer in enumerate(layers[1:-1], start=1):
-        z = jax.vmap(layer)(activities[-1])
-        activities.append(z + activities[index - skip] if skip and index >= skip else z)
-    return activities
+Arrays = list[Array]
 
 
 def baseline_update(network: Network, x: Array, y: Array, lr: float, steps: int) -> CompiledCall:
-    """Compile a whole update: the forward pass, `steps` dispatches, and the weight gradients as a list of layers. `lr`
-    acts on one sample's energy, as in `mupc`."""
-    layers, skip = baseline_layers(network), network.skip
+    """Compile a whole update: the forward pass, `steps` dispatches, and the gradients as a list of matrices. `lr` acts
+    on one sample's energy, as in `mupc`."""
+    dense: Any = network
+    weights: Arrays = [dense.input.weight, *dense.hidden.weight, dense.readout.weight]
+    (first, hidden, last), skip, top = network.multipliers, network.skip, len(weights) - 1
+    multipliers = [first, *[hidden] * (top - 1), last]
+    phis = [jax.nn.identity, *[network.activation.function] * top]
     optimiser = optax.sgd(lr * len(x))
 
-    def step(layers: list[BaselineLayer], activities: list[Array], state: optax.OptState, x: Array, y: Array) -> Any:
-        value, gradients = jax.value_and_grad(_energy, argnums=1)(layers, activities, x, y, skip)
+    def predict(weights: Arrays, states: Arrays, index: int) -> Array:
+        """Return what layer `index` predicts from the states below it, of which the first is x."""
+        predicted = jax.vmap(lambda z: multipliers[index] * (weights[index] @ phis[index](z)))(states[index])
+        return predicted + states[index + 1 - skip] if skip and skip <= index < top else predicted
+
+    def forward(weights: Arrays, x: Array) -> Arrays:
+        states = [x]
+        for index in range(top):
+            states.append(predict(weights, states, index))
+        return states[1:]
+
+    def energy(weights: Arrays, activities: Arrays, x: Array, y: Array) -> Array:
+        """Return the mean over the batch of Eq. 1."""
+        states = [x, *activities, y]
+        errors = [states[index + 1] - predict(weights, states, index) for index in range(top + 1)]
+        return sum((jnp.sum(error**2) / 2 for error in errors), start=jnp.zeros(())) / len(x)
+
+    def step(weights: Arrays, activities: Arrays, state: optax.OptState, x: Array, y: Array) -> Any:
+        value, gradients = jax.value_and_grad(energy, argnums=1)(weights, activities, x, y)
         updates, state = optimiser.update(gradients, state, activities)
         return value, gradients, optax.apply_updates(activities, updates), state
 
-    def learn(layers: list[BaselineLayer], activities: list[Array], x: Array, y: Array) -> list[BaselineLayer]:
-        return jax.grad(_energy)(layers, activities, x, y, skip)
+    start = compile_call(forward, weights, x)
+    state = optimiser.init(start())
+    once = compile_call(step, weights, start(), state, x, y)
+    learn = compile_call(jax.grad(energy), weights, start(), x, y)
 
-    forward = compile_call(lambda layers, x: _forward(layers, x, skip), layers, x)
-    start = forward()
-    state = optimiser.init(start)
-    once, last = compile_call(step, layers, start, state, x, y), compile_call(learn, layers, start, x, y)
-
-    def update() -> list[BaselineLayer]:
-        activities, carried = forward(), state
+    def update() -> Arrays:
+        activities, carried = start(), state
         for _ in range(steps):
-            _, _, activities, carried = once.function(layers, activities, carried, x, y)
-        return last.function(layers, activities, x, y)
+            _, _, activities, carried = once.function(weights, activities, carried, x, y)
+        return learn.function(weights, activities, x, y)
 
-    parts = [call.costs for call in (forward, once, last)]
-    costs = {name: sum(part[name] for part in parts) for name in ("trace_s", "compile_s")}
-    return CompiledCall(update, (), costs | {"memory_bytes": max(part["memory_bytes"] for part in parts)})
+    parts = [call.costs for call in (start, once, learn)]
+    memory = max(part["memory_bytes"] for part in parts)
+    return CompiledCall(
+        update, (), {"trace_compile_s": sum(part["trace_compile_s"] for part in parts), "memory_bytes": memory}
+    )

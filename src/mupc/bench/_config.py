@@ -10,10 +10,8 @@ WORKLOADS = {
     "gd": "one weight update by gradient descent, T = H",
     "one-step": "one weight update after a single inference step, T = 1",
     "error-space": "one weight update in error space",
-    "evaluation": "the forward pass on test samples, in the chunks that fit uses",
     "epoch": "training on data on the device: a step, and an evaluation",
     "grid": "fit_many against fit, one run after another",
-    "compile": "compile time of gd, error-space and backpropagation",
 }
 UPDATES = ("gd", "one-step", "error-space")
 PRECISIONS = ("float32", "tf32", "bf16", "float64")
@@ -36,7 +34,7 @@ class BenchCase:
     @property
     def inference_steps(self) -> int | None:
         """T, or None for a workload without a number of inference steps."""
-        if self.workload in ("error-space", "evaluation", "compile"):
+        if self.workload == "error-space":
             return None
         return self.hidden_layers if self.steps is None else self.steps
 
@@ -44,8 +42,7 @@ class BenchCase:
     def label(self) -> str:
         """The case in a few words, such as `gd H=8 N=128 T=8 B=64`."""
         steps = "" if self.inference_steps is None else f" T={self.inference_steps}"
-        batch = "" if self.workload == "evaluation" else f" B={self.batch_size}"
-        return f"{self.workload} H={self.hidden_layers} N={self.width}{steps}{batch}"
+        return f"{self.workload} H={self.hidden_layers} N={self.width}{steps} B={self.batch_size}"
 
 
 def _cases(
@@ -66,40 +63,30 @@ def _cases(
 PRESETS: dict[str, list[BenchCase]] = {
     "small": [
         *_cases("gd", (4, 8, 16), (128,)),
-        *_cases("one-step error-space evaluation", (16,), (128,)),
+        *_cases("one-step error-space", (16,), (128,)),
         *_cases("epoch", (4,), (64,)),
         *_cases("grid", (4,), (32,)),
-        *_cases("compile", (8, 512), (64,)),
     ],
     "cpu": [
         *_cases("gd", (8, 16, 32), (512,)),
         *_cases("gd", (32,), (128, 256, 1024)),
         *_cases("gd", (32,), (256,), batches=(16, 256)),
         *_cases("gd", (32,), (256,), steps=(1, 8, 128)),
-        *_cases("error-space evaluation", (32,), (512,)),
+        *_cases("error-space", (32,), (512,)),
         *_cases("epoch", (8,), (128,)),
         *_cases("grid", (8,), (32,)),
-        *_cases("compile", (8, 512), (64,)),
     ],
     "gpu": [
         *_cases("gd", (128, 8, 32, 512, 1024), (512,)),
         *_cases("gd", (128,), (128, 1024)),
         *_cases("gd", (128,), (512,), batches=(16, 256)),
         *_cases("gd", (128,), (512,), steps=(8, 32, 512)),
-        *_cases("one-step", (8, 128), (512,)),
+        *_cases("one-step epoch", (8, 128), (512,)),
         *_cases("error-space", (128, 8, 32, 512), (512,)),
-        *_cases("evaluation epoch", (8, 128), (512,)),
         *_cases("grid", (8,), (512,)),
-        *_cases("compile", (8, 512), (512,)),
-    ],
-    "full": [
-        *_cases("gd one-step error-space evaluation", (8, 32, 128, 512), (128, 512, 1024)),
-        *_cases("epoch", (8, 32, 128, 512), (512,)),
-        *_cases("grid", (8,), (512,)),
-        *_cases("compile", (8, 512), (512,)),
     ],
 }
-"""`small` takes about a minute on two CPU cores, `cpu` about ten; `gpu` and `full` need an accelerator."""
+"""`small` takes about a minute on two CPU cores, `cpu` about ten; `gpu` needs an accelerator."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -109,7 +96,7 @@ class BenchConfig:
     workloads: tuple[str, ...] = ()
     """What to measure, one or more workloads; none means those of the preset."""
     preset: str = "small"
-    """List of cases: small takes a minute on a CPU, cpu about ten; gpu and full need an accelerator."""
+    """List of cases: small takes a minute on a CPU, cpu about ten; gpu needs an accelerator."""
     depths: tuple[int, ...] | None = None
     """Numbers of hidden layers H, in place of the preset's."""
     widths: tuple[int, ...] | None = None
@@ -161,15 +148,10 @@ class BenchConfig:
         return max(1, samples // 10) if self.quick else samples
 
     @property
-    def grid(self) -> dict[str, tuple[float, ...]]:
-        """The learning rates of grid, `etas` and `betas`: the paper's or those given."""
+    def rates(self) -> list[tuple[float, float]]:
+        """The pairs of η and β of grid: the paper's or those given."""
         etas, betas = (PAPER_ETAS, PAPER_BETAS) if self.paper else (self.etas, self.betas)
-        return {"etas": etas, "betas": betas}
-
-    @property
-    def rates(self) -> list[tuple[float, ...]]:
-        """The pairs of η and β of grid."""
-        return list(itertools.product(*self.grid.values()))
+        return list(itertools.product(etas, betas))
 
 
 _COUNTS = ("depths", "widths", "steps", "batch_size", "cg_steps", "repeats", "seeds", "samples", "chunk", "sequential")

@@ -57,18 +57,13 @@ def _entries(case: BenchCase, matrices: np.ndarray) -> int:
     return int(case.width * (matrices @ [IN_SIZE, case.width, OUT_SIZE]))
 
 
-def _bytes(precision: str) -> tuple[int, int]:
-    """Return the bytes of a stored number and of a factor of a product."""
-    policy = POLICIES[precision]
-    return jnp.dtype(policy.dtype).itemsize, jnp.dtype(policy.operand).itemsize
-
-
 def _update_work(
     case: BenchCase, precision: str, products: np.ndarray, *inference: tuple[np.ndarray, int]
 ) -> LeastWork:
     """Count an update with these products in total. `inference` has, for *twice* and for *once*, the matrices that are
     read as operands and the number of arrays of B·N that are read or written."""
-    stored, operand = _bytes(precision)
+    policy = POLICIES[precision]
+    stored, operand = jnp.dtype(policy.dtype).itemsize, jnp.dtype(policy.operand).itemsize  # bytes of a number
     weights = _entries(case, _every(case))
     around = 2 * weights * stored + (weights * operand if operand != stored else 0)  # weights, gradients, a copy
     array = case.batch_size * case.width * stored
@@ -104,27 +99,11 @@ def gradient_descent_work(case: BenchCase, steps: int, precision: str) -> LeastW
     return _update_work(case, precision, _every(case) + predictions + returns + learnt, twice, once)
 
 
-def _passes_work(case: BenchCase, precision: str, passes: int, arrays: int) -> LeastWork:
-    """Count an update with passes over all matrices except the input's, between the forward pass and the gradients."""
-    inner = passes * (_every(case) - [1, 0, 0])
-    read = inner, arrays * case.hidden_layers
-    return _update_work(case, precision, inner + 2 * _every(case), read, read)
-
-
 def error_space_work(case: BenchCase, cg_steps: int, precision: str) -> LeastWork:
-    """Count a weight update in error space: each conjugate-gradient step goes down and up the network, and the
-    activities follow from the errors in one more pass up. A pass reads and writes an array for each layer."""
+    """Count a weight update in error space: each conjugate-gradient step goes down and up all matrices except the
+    input's, and the activities follow from the errors in one more pass up. A pass reads and writes an array for each
+    layer."""
     passes = 2 * cg_steps + 1
-    return _passes_work(case, precision, passes, 2 * passes)
-
-
-def backprop_work(case: BenchCase, precision: str) -> LeastWork:
-    """Count a weight update by backpropagation: activities are written once and read twice, errors written and read."""
-    return _passes_work(case, precision, 1, 5)
-
-
-def evaluation_work(case: BenchCase, samples: int, precision: str) -> LeastWork:
-    """Count the forward pass on samples in chunks of the case's batch size: weights are read once for each chunk."""
-    chunks, weights = -(-samples // case.batch_size), _entries(case, _every(case))
-    traffic = chunks * (weights + case.batch_size * IN_SIZE) * _bytes(precision)[0]
-    return LeastWork(2 * chunks * case.batch_size * weights, traffic, traffic)
+    inner = passes * (_every(case) - [1, 0, 0])
+    read = inner, 2 * passes * case.hidden_layers
+    return _update_work(case, precision, inner + 2 * _every(case), read, read)

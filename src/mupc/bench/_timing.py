@@ -14,7 +14,8 @@ from ..network import POLICIES
 from ._config import BenchCase
 
 Timing = dict[str, Any]
-"""What a row says about one program: `median_s`, `fastest_s`, `slowest_s`, `repeats`, and the costs of compiling it."""
+"""What a row says about one program: `median_s`, `fastest_s`, `slowest_s`, `spread` (half the distance between those
+two, as a share of the median), `repeats`, and the costs of compiling it."""
 ENOUGH = 0.02
 """Seconds that one measurement should last: quick programs are called several times."""
 LIMIT = 30.0
@@ -25,7 +26,7 @@ COPIED = {"cpu": 2**25, "other": 2**28}
 
 
 class CompiledCall(NamedTuple):
-    """A compiled function with its arguments, and what it costs: `trace_s`, `compile_s` and `memory_bytes`.
+    """A compiled function with its arguments, and what it costs: `trace_compile_s` and `memory_bytes`.
 
     Memory is what the compiler reports: arguments, results and temporaries together. `work` has the flops, or the bytes
     read and written, of a call that shows a limit of the device.
@@ -55,15 +56,12 @@ def compile_call(function: Callable[..., object], *arguments: object, work: int 
     """Compile a function for these arguments, without what other programs of this process left in JAX's caches."""
     jax.clear_caches()
     begin = time.perf_counter()
-    lowered = jax.jit(function).lower(*arguments)
-    middle = time.perf_counter()
-    program = lowered.compile()
-    end = time.perf_counter()
+    program = jax.jit(function).lower(*arguments).compile()
+    seconds = time.perf_counter() - begin
     memory: Any = program.memory_analysis()
     total = memory.argument_size_in_bytes + memory.output_size_in_bytes + memory.temp_size_in_bytes
     total -= memory.alias_size_in_bytes
-    costs = {"trace_s": middle - begin, "compile_s": end - middle, "memory_bytes": total}
-    return CompiledCall(program, arguments, costs, work)
+    return CompiledCall(program, arguments, {"trace_compile_s": seconds, "memory_bytes": total}, work)
 
 
 def time_in_turns(calls: Mapping[str, CompiledCall], repeats: int) -> dict[str, Timing]:
@@ -100,31 +98,30 @@ def time_in_turns(calls: Mapping[str, CompiledCall], repeats: int) -> dict[str, 
 
 def median_and_spread(times: Sequence[float]) -> Timing:
     """Summarise seconds that were measured several times."""
-    median, repeats = statistics.median(times), len(times)
-    return {"median_s": median, "fastest_s": min(times), "slowest_s": max(times), "repeats": repeats}
+    median, low, high = statistics.median(times), min(times), max(times)
+    spread = (high - low) / 2 / median
+    return {"median_s": median, "fastest_s": low, "slowest_s": high, "spread": spread, "repeats": len(times)}
 
 
-def device_limits(precision: str, case: BenchCase | None = None) -> dict[str, CompiledCall]:
-    """Compile a large square product in this precision, a copy and, given a case, the batched product of all its hidden
-    layers, (H−1) × [N×N]·[N×B]. The keys name the rates that they show."""
+def device_limits(precision: str, case: BenchCase) -> dict[str, CompiledCall]:
+    """Compile a large square product in this precision, a copy, and the batched product of all hidden layers of a case,
+    (H−1) × [N×N]·[N×B]. The keys name the rates that they show."""
     policy = POLICIES[precision]
     size, length = (sizes["cpu" if jax.default_backend() == "cpu" else "other"] for sizes in (LARGE, COPIED))
+    layers, width, batch = max(1, case.hidden_layers - 1), case.width, case.batch_size
 
-    def factor(*shape: int) -> jax.Array:
-        return jr.normal(jr.key(0), shape, policy.dtype).astype(policy.operand)
+    def product(formula: str, *shapes: tuple[int, ...], work: int) -> CompiledCall:
+        factors = [jr.normal(jr.key(0), shape, policy.dtype).astype(policy.operand) for shape in shapes]
+        return compile_call(lambda a, b: policy.contract(formula, a, b), *factors, work=work)
 
-    square, numbers = factor(size, size), jnp.ones(length, jnp.float32)
-    limits = {
-        "matmul_flops_per_s": compile_call(lambda a: policy.contract("ij,jk->ik", a, a), square, work=2 * size**3),
+    shapes, work = ((layers, width, width), (layers, width, batch)), 2 * layers * width**2 * batch
+    numbers = jnp.ones(length, jnp.float32)
+    return {
+        "matmul_flops_per_s": product("ij,jk->ik", (size, size), (size, size), work=2 * size**3),
         # the compiler cannot leave out a copy that changes the sign
         "copy_bytes_per_s": compile_call(jnp.negative, numbers, work=2 * numbers.nbytes),
+        "batched_matmul_flops_per_s": product("lij,ljb->lib", *shapes, work=work),
     }
-    if case is not None:
-        layers, width, batch = max(1, case.hidden_layers - 1), case.width, case.batch_size
-        factors, work = (factor(layers, width, width), factor(layers, width, batch)), 2 * layers * width**2 * batch
-        batched = compile_call(lambda w, z: policy.contract("lij,ljb->lib", w, z), *factors, work=work)
-        limits["batched_matmul_flops_per_s"] = batched
-    return limits
 
 
 def time_with_limits(

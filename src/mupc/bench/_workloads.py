@@ -1,40 +1,41 @@
-"""Measure each workload: one update, an evaluation, compiling, training inside an epoch, and a grid of runs."""
+"""Measure each workload: one update, training inside an epoch, and a grid of runs."""
 
 import dataclasses
 import functools
 import itertools
+import statistics
 import time
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 import jax
-import jax.numpy as jnp
 import jax.random as jr
 import numpy as np
 from jaxtyping import Array
 
 from .. import data
 from ..inference import ErrorSpace, GradientDescent, infer
-from ..io import checks, device, versions
+from ..io import checks, device, json_ready, versions
 from ..learning import BP, backprop_gradients, weight_gradients
-from ..network import POLICIES, Network, forward, resolve_activation, resolve_precision
-from ..training import EVALUATION_CHUNK, FitResult, Run, fit, fit_many
+from ..network import Network, resolve_activation, resolve_precision
+from ..training import FitResult, Run, fit, fit_many
 from . import _floors, _timing
 from ._baseline import baseline_update
-from ._config import IN_SIZE, OUT_SIZE, UPDATES, BenchCase, BenchConfig
+from ._config import BATCH_SIZE, IN_SIZE, OUT_SIZE, UPDATES, BenchCase, BenchConfig
 from ._report import BenchRow
-from ._timing import CompiledCall, Timing, compile_call
+from ._timing import Timing, compile_call
 
 T = TypeVar("T")
 Update = Callable[[Network, Array, Array], Network]
 
-PAPER_BATCH = 64
-LR = 0.5 / PAPER_BATCH
+LR = 0.5 / BATCH_SIZE
 """The paper's β = 0.5, as it acts on one sample."""
 UNROLLED_DEPTH, UNROLLED_SECONDS = 128, 5.0
 """The baseline is left out beyond this many layers, because compiling takes long, or if its products alone would take
 more seconds than this for an update."""
+CALL_OVERHEAD = 1e-6
+"""Below these seconds, a time measures the call."""
 SAMPLES, TEST_SAMPLES = {"epoch": 60_000, "grid": 6_400}, 10_000
 INTERVALS = 4
 """Parts of an epoch, each with an evaluation at its end. The first does not count, because it compiles."""
@@ -65,19 +66,6 @@ def update_functions(case: BenchCase, config: BenchConfig, precision: str) -> di
     return {"mupc": pc, "backprop": lambda n, x, y: backprop_gradients(n, x, y, precision=precision)}
 
 
-def update_calls(
-    case: BenchCase, config: BenchConfig, precision: str, matmul: float
-) -> tuple[dict[str, CompiledCall], list[str]]:
-    """Compile everything that is timed for an update, and say why the baseline is missing where it is. `matmul` is the
-    rate of large products."""
-    network, (x, y) = make_network(case, config), random_batch(case)
-    calls = {name: compile_call(f, network, x, y) for name, f in update_functions(case, config, precision).items()}
-    reason = baseline_missing(case, config, matmul)
-    if reason is None and case.inference_steps is not None:
-        calls["unrolled"] = baseline_update(network, x, y, LR, case.inference_steps)
-    return calls, [] if reason is None else [reason]
-
-
 def baseline_missing(case: BenchCase, config: BenchConfig, matmul: float) -> str | None:
     """Return why the step-by-step baseline is left out, or None."""
     if not config.unrolled:
@@ -94,67 +82,34 @@ def baseline_missing(case: BenchCase, config: BenchConfig, matmul: float) -> str
 
 def measure_update(case: BenchCase, config: BenchConfig, precision: str) -> BenchRow:
     """Time an update next to backpropagation, the baseline, its floor and the device's limits."""
+    network, (x, y) = make_network(case, config), random_batch(case)
     limits = _timing.device_limits(precision, case)
     _, rough = _timing.time_with_limits({}, {"matmul": limits["matmul_flops_per_s"]}, repeats=1)
-    calls, notes = update_calls(case, config, precision, rough["matmul"])
-    times, rates = _timing.time_with_limits(calls, limits, config.rounds)
-    if case.inference_steps is None:
+    calls = {name: compile_call(f, network, x, y) for name, f in update_functions(case, config, precision).items()}
+    missing, steps = baseline_missing(case, config, rough["matmul"]), case.inference_steps
+    if steps is None:
         work = _floors.error_space_work(case, config.cg_steps, precision)
     else:
-        work = _floors.gradient_descent_work(case, case.inference_steps, precision)
-    row = _against_limits(times, rates, work)
-    backprop, ours = _floors.backprop_work(case, precision), times["mupc"]["median_s"]
-    row["floor"] |= {"backprop_s": backprop.seconds(rates), "backprop_flops": backprop.flops}
-    row["shares"] |= {
-        "batched_matmul": work.flops / ours / rates["batched_matmul_flops_per_s"],
-        "backprop_floor": backprop.seconds(rates) / times["backprop"]["median_s"],
-    }
-    if "unrolled" in times:
-        row["ratios"]["unrolled / mupc"] = times["unrolled"]["median_s"] / ours
-    row["ratios"]["mupc / backprop"] = ours / times["backprop"]["median_s"]
-    return row | {"notes": notes}
-
-
-def measure_evaluation(case: BenchCase, config: BenchConfig, precision: str) -> BenchRow:
-    """Time the forward pass on 10,000 samples, in full precision and in chunks, as `fit` evaluates."""
-    full = POLICIES[precision].full.name
-    samples = config.scaled(TEST_SAMPLES)
-    size = min(EVALUATION_CHUNK, samples)
-    chunks = jr.normal(jr.key(1), (-(-samples // size), size, IN_SIZE))
-
-    def predict(network: Network, chunks: Array) -> Array:
-        return jax.lax.map(lambda x: jnp.argmax(forward(network, x, precision=full)[1], axis=-1), chunks)
-
-    calls = {"mupc": compile_call(predict, make_network(case, config), chunks)}
-    times, rates = _timing.time_with_limits(calls, _timing.device_limits(full), config.rounds)
-    work = _floors.evaluation_work(dataclasses.replace(case, batch_size=size), samples, full)
-    return {"samples": samples, **_against_limits(times, rates, work), "notes": []}
-
-
-def _against_limits(times: dict[str, Timing], rates: Mapping[str, float], work: _floors.LeastWork) -> BenchRow:
-    """Return the times with the floor, and how close ours comes to it and to the rate of large products."""
+        work = _floors.gradient_descent_work(case, steps, precision)
+        if missing is None:
+            calls["unrolled"] = baseline_update(network, x, y, LR, steps)
+    times, rates = _timing.time_with_limits(calls, limits, config.rounds)
     ours, twice, once = times["mupc"]["median_s"], work.seconds(rates), work.seconds(rates, once=True)
+    ratios = {"mupc / backprop": ours / times["backprop"]["median_s"]}
+    if missing is None:
+        ratios["unrolled / mupc"] = times["unrolled"]["median_s"] / ours
     floor = {"flops": work.flops, "bytes_twice": work.twice, "bytes_once": work.once, "twice_s": twice, "once_s": once}
-    matmul = work.flops / ours / rates["matmul_flops_per_s"]
+    shares = {"floor": twice / ours, "matmul": work.flops / ours / rates["matmul_flops_per_s"]}
+    if limits["batched_matmul_flops_per_s"].work / rates["matmul_flops_per_s"] > CALL_OVERHEAD:
+        shares["batched_matmul"] = work.flops / ours / rates["batched_matmul_flops_per_s"]
     return {
         "times": times,
         "ceilings": rates,
         "floor": floor | {"limit": work.limit(rates)},
-        "ratios": {},
-        "shares": {"floor": twice / ours, "floor_once": once / ours, "matmul": matmul},
+        "ratios": ratios,
+        "shares": shares,
+        "notes": [] if missing is None else [missing],
     }
-
-
-def measure_compile(case: BenchCase, config: BenchConfig, precision: str) -> BenchRow:
-    """Time tracing and compiling."""
-    network, (x, y) = make_network(case, config), random_batch(case)
-    gd, error_space = (
-        update_functions(BenchCase(workload, case.hidden_layers, case.width), config, precision)
-        for workload in ("gd", "error-space")
-    )
-    wanted = {"gd": gd["mupc"], "error-space": error_space["mupc"], "backprop": gd["backprop"]}
-    compile_call(gd["backprop"], network, x, y)  # the first compilation of a process pays for more than itself
-    return {"times": {name: compile_call(f, network, x, y).costs for name, f in wanted.items()}, "notes": []}
 
 
 @functools.lru_cache(maxsize=2)
@@ -195,36 +150,32 @@ def measure_epoch(case: BenchCase, config: BenchConfig, precision: str) -> Bench
         "epochs": config.epochs, "batch_size": case.batch_size, "precision": precision, "weight_lr": SMALL_RATE,
         "evaluate_every": max(1, min(steps, total) // INTERVALS),
     }  # fmt: skip
-    results = {
-        "mupc": fit(network, dataset, GradientDescent(lr=LR, steps=case.inference_steps), **shared),
-        "backprop": fit(network, dataset, BP(), **shared),
-    }
-    times, evaluations = {}, {}
-    for name, result in results.items():
-        times[name], evaluations[name] = _step_and_evaluation(result)
+    solver = GradientDescent(lr=LR, steps=case.inference_steps)
+    ours, backprop = (fit(network, dataset, algorithm, **shared) for algorithm in (solver, BP()))
     bare = update_functions(case, config, precision)["mupc"]
-    alone = compile_call(bare, make_network(case, config), *random_batch(case))
-    times |= _timing.time_in_turns({"alone": alone}, config.rounds)
-    step = times["mupc"]["median_s"]
+    alone = {"alone": compile_call(bare, make_network(case, config), *random_batch(case))}
+    step, evaluation = _step_and_evaluation(ours)
+    times = {"mupc": step, "backprop": _step_and_evaluation(backprop)[0]} | _timing.time_in_turns(alone, config.rounds)
     return {
         "data": dataset.name,
         "steps_per_epoch": steps,
         "times": times,
-        "evaluations": evaluations,
-        "epoch_s": steps * step + evaluations["mupc"]["median_s"],
-        "ratios": {f"mupc / {name}": step / times[name]["median_s"] for name in ("backprop", "alone")},
-        "notes": ["training diverged"] if results["mupc"].diverged else [],
+        "evaluation_s": evaluation,
+        "epoch_s": steps * step["median_s"] + evaluation,
+        "ratios": {f"mupc / {name}": step["median_s"] / times[name]["median_s"] for name in ("backprop", "alone")},
+        "notes": ["training diverged"] if ours.diverged else [],
     }
 
 
-def _step_and_evaluation(result: FitResult) -> tuple[Timing, Timing]:
-    """Return the seconds of a step and of an evaluation, over all intervals but the first, which compiles."""
+def _step_and_evaluation(result: FitResult) -> tuple[Timing, float]:
+    """Return the times of a step, and the median of an evaluation's, over all intervals but the first, which
+    compiles."""
     steps, evaluations = [], []
     records = result.history[1:] if len(result.history) > 2 else result.history
     for before, after in itertools.pairwise(records):
         steps.append(1 / after["steps_per_second"])
         evaluations.append(after["seconds"] - before["seconds"] - (after["step"] - before["step"]) * steps[-1])
-    return _timing.median_and_spread(steps), _timing.median_and_spread(evaluations)
+    return _timing.median_and_spread(steps), statistics.median(evaluations)
 
 
 def _timed(function: Callable[[], T]) -> tuple[float, T]:
@@ -239,7 +190,7 @@ def measure_grid(case: BenchCase, config: BenchConfig, precision: str) -> BenchR
     dataset = training_data(case, config)
     networks = [make_network(case, config, dataset.in_size, dataset.out_size, seed) for seed in range(config.seeds)]
     runs = [
-        Run(networks[seed], GradientDescent(beta / PAPER_BATCH, case.inference_steps), eta, seed)
+        Run(networks[seed], GradientDescent(beta / BATCH_SIZE, case.inference_steps), eta, seed)
         for (eta, beta), seed in itertools.product(config.rates, range(config.seeds))
     ]
     shared: dict[str, Any] = {"epochs": config.epochs, "batch_size": case.batch_size, "precision": precision}
@@ -253,20 +204,20 @@ def measure_grid(case: BenchCase, config: BenchConfig, precision: str) -> BenchR
     chosen = evenly_spaced(len(runs), config.sequential)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)  # from runs that diverge; the row counts them
-        first_many, _ = _timed(many)
+        first, _ = _timed(many)
         together, results = _timed(many)
-        first_one, _ = _timed(lambda: one(runs[0]))
+        one(runs[0])
         alone, singles = _timed(lambda: [one(runs[index]) for index in chosen])
     alone *= len(runs) / len(chosen)
     extrapolated = f"{len(chosen)} runs one after another, extrapolated to {len(runs)}"
     return {
         "data": dataset.name,
+        "rates": config.rates,
         "runs": len(runs),
         "run_one_after_another": len(chosen),
         "together_s": together,
         "one_after_another_s": alone,
-        "first_together_s": first_many,
-        "first_alone_s": first_one,
+        "compile_s": first - together,
         "ratios": {"one after another / together": alone / together},
         "diverged": sum(result.diverged for result in results),
         **_loss_differences([results[index] for index in chosen], singles),
@@ -283,26 +234,16 @@ def evenly_spaced(count: int, wanted: int | None) -> list[int]:
 def _loss_differences(together: Sequence[FitResult], alone: Sequence[FitResult]) -> BenchRow:
     """Compare the training losses of the same runs, relative to their size: in the first ten steps, and at the end,
     where training has amplified any rounding. Runs that diverged are left out."""
-    pairs = list(zip(together, alone, strict=True))
-    finite = [(a, b) for a, b in pairs if not (a.diverged or b.diverged)]
-    start = [np.abs(a.losses[:10] - b.losses[:10]) / np.abs(b.losses[:10]) for a, b in finite]
-    end = [abs(a.last["train_loss"] - b.last["train_loss"]) / abs(b.last["train_loss"]) for a, b in finite]
-    found = {
+    pairs = [(a, b) for a, b in zip(together, alone, strict=True) if not (a.diverged or b.diverged)]
+    start = [np.abs(a.losses[:10] - b.losses[:10]) / np.abs(b.losses[:10]) for a, b in pairs]
+    end = [abs(a.last["train_loss"] - b.last["train_loss"]) / abs(b.last["train_loss"]) for a, b in pairs]
+    return {
         "largest_difference_of_first_losses": np.max(start, initial=0),
-        "median_difference_of_final_losses": np.median(end) if end else np.nan,
         "largest_difference_of_final_losses": np.max(end, initial=0),
     }
-    alike = all(a.diverged == b.diverged for a, b in pairs)
-    # JSON has no NaN
-    return {"diverged_alike": alike} | {name: float(v) if np.isfinite(v) else None for name, v in found.items()}
 
 
-MEASURES = dict.fromkeys(UPDATES, measure_update) | {
-    "evaluation": measure_evaluation,
-    "epoch": measure_epoch,
-    "grid": measure_grid,
-    "compile": measure_compile,
-}
+MEASURES = dict.fromkeys(UPDATES, measure_update) | {"epoch": measure_epoch, "grid": measure_grid}
 
 
 def measure_case(case: BenchCase, config: BenchConfig) -> BenchRow:
@@ -320,9 +261,7 @@ def measure_case(case: BenchCase, config: BenchConfig) -> BenchRow:
     ```
     """
     name = config.precision or ("bf16" if jax.default_backend() == "gpu" else "float32")
-    steps = case.inference_steps
-    follow = steps is not None and case.steps is None
-    about = {**dataclasses.asdict(case), "steps": steps, "steps_follow_depth": follow, "label": case.label}
+    about = {**dataclasses.asdict(case), "steps": case.inference_steps, "label": case.label}
     started = time.perf_counter()
     with _timing.without_disk_cache(), jax.enable_x64(name == "float64"):
         about["precision"] = precision = resolve_precision(name, None).name
@@ -332,7 +271,8 @@ def measure_case(case: BenchCase, config: BenchConfig) -> BenchRow:
             if not (isinstance(error, MemoryError) or "RESOURCE_EXHAUSTED" in str(error)):
                 raise
             found = {"failed": "out of memory"}
-    return {**about, **found, "seconds": time.perf_counter() - started}
+    row: BenchRow = json_ready({**about, **found, "seconds": time.perf_counter() - started})
+    return row
 
 
 def prepare(config: BenchConfig, cases: Sequence[BenchCase]) -> BenchRow:
@@ -342,4 +282,4 @@ def prepare(config: BenchConfig, cases: Sequence[BenchCase]) -> BenchRow:
         if case.workload in SAMPLES:
             training_data(case, config)
     settings = {field.name: getattr(config, field.name) for field in dataclasses.fields(BenchConfig)}
-    return {"config": settings | config.grid, "device": device(), "versions": versions()}
+    return {"config": settings, "device": device(), "versions": versions()}

@@ -62,15 +62,13 @@ def run(flags: BenchFlags, session: Session) -> CommandResult:
     summary = {
         **about,
         "cases": rows,
-        **bench.conclusions(rows),
         "seconds": time.perf_counter() - started,
         "interrupted": interrupted,
         "message": message if interrupted else "all cases were measured",
         "out": str(folder.path),
     }
     folder.write("summary.json", summary)
-    if summary["fits"]:
-        plots.draw_performance(summary["fits"], folder.path / "figures" / "performance.png", title=about["device"])
+    plots.draw_performance(rows, folder.path / "figures" / "performance.png", title=about["device"])
     for line in (*bench.report_lines(rows), f"run folder {folder.path}"):
         session.say(line)
     return CommandResult(summary, code=FAILURE if any("failed" in row for row in rows) else 0)

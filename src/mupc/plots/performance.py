@@ -1,9 +1,10 @@
 """How time and memory grow with the sizes of a workload, on log–log axes."""
 
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Iterable
 
 from . import style
-from .style import Axes, PathLike, Record
+from .style import PathLike, Record
 
 SIZES = {
     "hidden_layers": ("H", "hidden layers H"),
@@ -14,57 +15,62 @@ SIZES = {
 """The symbol and the label of each size."""
 QUANTITIES = {"median_s": ("time of an update (ms)", 1e3), "memory_bytes": ("memory (MiB)", 2.0**-20)}
 """The label and the unit of each quantity."""
-SHARED = "update"
-"""The workload that is the same next to any inference."""
 NAMES = {"mupc": "PC", "backprop": "BP", "unrolled": "step by step"}
+Lines = dict[str, dict[int, float]]
+"""Values over a size, by the name of the line."""
 
 
-def draw_performance(fits: Sequence[Record], path: PathLike, title: str = "") -> None:
-    """Draw measurements as points and the fitted powers as lines into a PNG file: a row for time, one for memory, a
-    column for each size that was varied.
+def draw_performance(rows: Iterable[Record], path: PathLike, title: str = "") -> None:
+    """Draw time and memory over each size that varies, with the other sizes fixed, into a PNG file. Draw nothing if no
+    size has two values.
 
-    **Arguments:** fits as dictionaries, as `mupc bench` writes them: `workload`, `name`, `quantity`, `axis`, `fixed`,
-    `sizes`, `values` and `exponent`. The file, and a title.
+    **Arguments:** rows of `mupc bench`, the file, and a title.
 
     **Example:**
 
     ```python
     from mupc.plots import draw_performance
 
-    fit = {"workload": "gd", "name": "mupc", "quantity": "median_s", "axis": "width", "fixed": {"hidden_layers": 8},
-           "sizes": [128, 256, 512], "values": [0.001, 0.004, 0.016], "exponent": 2.0}
-    draw_performance([fit], "performance.png")
+    sizes = {"workload": "gd", "hidden_layers": 8, "batch_size": 64, "steps": 8}
+    rows = [{**sizes, "width": n, "times": {"mupc": {"median_s": 1e-8 * n**2}}} for n in (128, 256, 512)]
+    draw_performance(rows, "performance.png")
     ```
     """
-    columns = [axis for axis in SIZES if style.select(fits, axis=axis)]
-    rows = [quantity for quantity in QUANTITIES if style.select(fits, quantity=quantity)]
-    many = len({fit["workload"] for fit in fits} - {SHARED}) > 1
-    size = max(5.0, 4.4 * len(columns)), 3.9 * len(rows)
-    with style.saved_panels(path, len(rows), len(columns), size=size) as (figure, axes):
-        for panels, quantity in zip(axes, rows, strict=True):
-            for panel, axis in zip(panels, columns, strict=True):
-                own = style.select(fits, quantity=quantity, axis=axis)
-                _plot_fits(panel, own, quantity, axis, many) if own else panel.remove()
+    panels = _panels(rows)
+    quantities = [quantity for quantity in QUANTITIES if any(quantity == key[0] for key in panels)]
+    varied = [size for size in SIZES if any(size == key[1] for key in panels)]
+    if not panels:
+        return
+    size = max(5.0, 4.4 * len(varied)), 3.9 * len(quantities)
+    with style.saved_panels(path, len(quantities), len(varied), size=size) as (figure, axes):
+        for panel, key in zip(axes.flat, ((q, s) for q in quantities for s in varied), strict=True):
+            if key not in panels:
+                panel.remove()
+                continue
+            label, unit = QUANTITIES[key[0]]
+            for colour, (name, points) in zip(style.cycle(len(panels[key])), panels[key].items(), strict=True):
+                values = {x: unit * points[x] for x in sorted(points)}
+                style.plot_points(panel, values, "o-", color=colour, lw=1.5, ms=5, label=name)
+            style.size_axis(panel, SIZES[key[1]][1], sorted({x for points in panels[key].values() for x in points}))
+            style.log_ticks(panel)
+            panel.set_ylabel(label)
+            panel.legend(fontsize=8, loc="lower center", bbox_to_anchor=(0.5, 1.0), handlelength=1)
         figure.suptitle(title, fontsize=12)
 
 
-def _plot_fits(panel: Axes, fits: Sequence[Record], quantity: str, axis: str, many: bool) -> None:
-    """Draw one quantity over one size. With `many` workloads, the legend says which one a line belongs to."""
-    import numpy as np
-
-    label, scale = QUANTITIES[quantity]
-    symbol, written = SIZES[axis]
-    for colour, fit in zip(style.cycle(len(fits)), fits, strict=True):
-        sizes, values = np.array(fit["sizes"], float), scale * np.array(fit["values"])
-        offset = np.mean(np.log(values) - fit["exponent"] * np.log(sizes))
-        panel.plot(sizes, np.exp(offset) * sizes ** fit["exponent"], color=colour, lw=1.5)
-        name = str(NAMES.get(fit["name"], fit["name"]))
-        if many and fit["workload"] != SHARED:
-            name += f", {fit['workload']}"
-        fixed = ", ".join(f"{SIZES[size][0]}={value}" for size, value in fit["fixed"].items())
-        power = f"${symbol}^{{{fit['exponent']:.2f}}}$"
-        panel.plot(sizes, values, "o", color=colour, ms=5, label=f"{name}: {power} ({fixed})")
-    style.size_axis(panel, written, sorted({size for fit in fits for size in fit["sizes"]}))
-    style.log_ticks(panel)
-    panel.set_ylabel(label)
-    panel.legend(fontsize=8, loc="lower center", bbox_to_anchor=(0.5, 1.0), handlelength=1)
+def _panels(rows: Iterable[Record]) -> dict[tuple[str, str], Lines]:
+    """Return the lines over each size, by quantity and size. Points on a line share workload, program and all other
+    sizes; over H, those with T = H are a line, too."""
+    found: dict[tuple[str, str], Lines] = defaultdict(lambda: defaultdict(dict))
+    for row in rows:
+        for size in SIZES:
+            fixed = {symbol: row.get(other) for other, (symbol, _) in SIZES.items() if other != size}
+            if size == "hidden_layers" and row.get("steps") == row.get("hidden_layers"):
+                fixed["T"] = "H"
+            shown = ", ".join(f"{symbol}={value}" for symbol, value in fixed.items() if value is not None)
+            for name, taken in row.get("times", {}).items():
+                line = f"{NAMES.get(name, name)}, {row['workload']} ({shown})"
+                for quantity in QUANTITIES.keys() & taken.keys() if row.get(size) is not None else ():
+                    found[quantity, size][line][row[size]] = taken[quantity]
+    several = {key: {n: points for n, points in lines.items() if len(points) > 1} for key, lines in found.items()}
+    return {key: lines for key, lines in several.items() if lines}
