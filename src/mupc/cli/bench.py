@@ -59,15 +59,9 @@ def run(flags: BenchFlags, session: Session) -> CommandResult:
             session.say(bench.case_line(rows[-1]))
     interrupted = len(rows) < len(cases)
     message = f"interrupted; {len(rows)} of {len(cases)} cases are in {folder.path / 'summary.json'}."
-    summary = {
-        **about,
-        "cases": rows,
-        "seconds": time.perf_counter() - started,
-        "interrupted": interrupted,
-        "message": message if interrupted else "all cases were measured",
-        "out": str(folder.path),
-    }
-    folder.write("summary.json", summary)
+    if not interrupted:
+        message = "all cases were measured"
+    summary = folder.write_summary(about | {"cases": rows}, started, message, interrupted)
     plots.draw_performance(rows, folder.path / "figures" / "performance.png", title=about["device"])
     for line in (*bench.report_lines(rows), f"run folder {folder.path}"):
         session.say(line)

@@ -4,7 +4,7 @@ from collections import defaultdict
 from collections.abc import Iterable
 
 from . import style
-from .style import PathLike, Record
+from .style import Number, PathLike, Record
 
 SIZES = {
     "hidden_layers": ("H", "hidden layers H"),
@@ -16,7 +16,7 @@ SIZES = {
 QUANTITIES = {"median_s": ("time of an update (ms)", 1e3), "memory_bytes": ("memory (MiB)", 2.0**-20)}
 """The label and the unit of each quantity."""
 NAMES = {"mupc": "PC", "backprop": "BP", "unrolled": "step by step"}
-Lines = dict[str, dict[int, float]]
+Lines = dict[str, dict[int, Number]]
 """Values over a size, by the name of the line."""
 
 
@@ -63,14 +63,14 @@ def _panels(rows: Iterable[Record]) -> dict[tuple[str, str], Lines]:
     sizes; over H, those with T = H are a line, too."""
     found: dict[tuple[str, str], Lines] = defaultdict(lambda: defaultdict(dict))
     for row in rows:
-        for size in SIZES:
+        for size in (size for size in SIZES if row.get(size) is not None):
             fixed = {symbol: row.get(other) for other, (symbol, _) in SIZES.items() if other != size}
-            if size == "hidden_layers" and row.get("steps") == row.get("hidden_layers"):
+            if size == "hidden_layers" and row.get("steps") == row[size]:
                 fixed["T"] = "H"
             shown = ", ".join(f"{symbol}={value}" for symbol, value in fixed.items() if value is not None)
             for name, taken in row.get("times", {}).items():
                 line = f"{NAMES.get(name, name)}, {row['workload']} ({shown})"
-                for quantity in QUANTITIES.keys() & taken.keys() if row.get(size) is not None else ():
+                for quantity in filter(taken.get, QUANTITIES):
                     found[quantity, size][line][row[size]] = taken[quantity]
     several = {key: {n: points for n, points in lines.items() if len(points) > 1} for key, lines in found.items()}
     return {key: lines for key, lines in several.items() if lines}
