@@ -1,4 +1,4 @@
-"""Every snippet of the README and of the docstrings runs in a process of its own, as a user would run it."""
+"""Every snippet of the README, of `docs/` and of the docstrings runs in a process of its own, as users would run it."""
 
 import inspect
 import os
@@ -44,9 +44,21 @@ def test_docstring_examples(home, least, tmp_path):
     documented = [inspect.getdoc(getattr(home, name)) or "" for name in names]
     examples = [code for text in documented for code in FENCE.findall(text)]
     assert len(examples) >= least
-    page = ROOT / "docs" / f"{home.__name__.rpartition('.')[2]}.md"
-    examples += FENCE.findall(page.read_text(encoding="utf-8")) if page.exists() else []
     ended = python("\n".join(examples), cwd=tmp_path)  # one process: importing JAX takes longer than most of them
+    assert ended.returncode == 0, ended.stderr
+
+
+SMALLER_SNIPPETS = {"small=(32, 8), large=(128, 64), epochs=2": "small=(4, 2), large=(8, 3), epochs=0.1"}
+
+
+@pytest.mark.slow
+def test_python_snippets_of_the_docs(tmp_path):
+    pages = [page.read_text(encoding="utf-8") for page in sorted((ROOT / "docs").glob("*.md"))]
+    code = "\n".join(snippet for page in pages for snippet in FENCE.findall(page))
+    for full, smaller in SMALLER_SNIPPETS.items():
+        assert full in code
+        code = code.replace(full, smaller)
+    ended = python(code, cwd=tmp_path)
     assert ended.returncode == 0, ended.stderr
 
 

@@ -1,5 +1,6 @@
 """Construction: sizes, initial weights, multipliers, callables."""
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import jax.random as jr
@@ -8,6 +9,7 @@ import pytest
 import reference
 
 import mupc
+from mupc.inference import pose
 from mupc.network import _recurrence
 from mupc.network._backend import GPU
 
@@ -124,3 +126,44 @@ def test_activations_of_ones_own_may_be_used_in_traced_code():
     np.testing.assert_allclose(jax.jit(output)(jr.key(0)), output(jr.key(0)), rtol=1e-6)
     np.testing.assert_allclose(jax.vmap(output)(jr.split(jr.key(0)))[1], output(jr.split(jr.key(0))[1]), rtol=1e-6)
     assert mupc.Network(4, 3, 5, 2, activation=jnp.log, key=jr.key(0)).activation.name == "log"  # NaN where z < 0
+
+
+class Framed(mupc.AbstractNetwork):
+    """A network of another class, with an MLP inside."""
+
+    inner: mupc.Network
+    in_size: int = eqx.field(static=True, default=64)
+    out_size: int = eqx.field(static=True, default=10)
+
+    weight_roles = property(lambda self: self.inner.weight_roles)
+    layer_count = property(lambda self: self.inner.layer_count)
+
+    def __call__(self, x):
+        return self.inner(x)
+
+    def forward_pass(self, x, precision):
+        return self.inner.forward_pass(x, precision)
+
+    def backward_pass(self, activities, output_error, precision):
+        return self.inner.backward_pass(activities, output_error, precision)
+
+    def local_gradients(self, x, activities, errors, output_error, precision):
+        gradients = self.inner.local_gradients(x, activities, errors, output_error, precision)
+        return eqx.tree_at(lambda network: network.inner, self, gradients)
+
+    def per_layer(self, function):
+        return self.inner.per_layer(function)
+
+
+@pytest.mark.slow
+def test_a_network_of_another_class_trains_once_its_problem_is_registered():
+    digits = mupc.data.load("digits")
+    inner = mupc.Network(64, 10, width=8, hidden_layers=3, key=jr.key(0))
+    train = lambda network, algorithm: mupc.fit(network, digits, algorithm, epochs=0.2, weight_lr=0.01)  # noqa: E731
+    with pytest.raises(TypeError, match=r"Framed has no inference problem: .*pose\.register\(Framed\)"):
+        train(Framed(inner), mupc.ErrorSpace())
+    pose.register(Framed)(lambda network, batch, energy, precision: pose(network.inner, batch, energy, precision))
+    for algorithm in (mupc.ErrorSpace(), mupc.BP()):
+        framed, plain = train(Framed(inner), algorithm), train(inner, algorithm)
+        np.testing.assert_array_equal(framed.losses, plain.losses)
+        np.testing.assert_array_equal(framed.network.inner.hidden.weight, plain.network.hidden.weight)
