@@ -1,6 +1,6 @@
 """Measure speed, memory and compile time, next to backpropagation, a step-by-step baseline and the device's limits.
 
-Importing this package does not import JAX. Measuring needs JAX, equinox, optax, jaxtyping, numpy and safetensors only,
+Importing this package does not import JAX. Measuring needs only JAX, equinox, optax, jaxtyping, numpy and safetensors,
 so that `python -m mupc.bench` works on a bare machine with an accelerator.
 
 >>> from mupc import bench

@@ -1,3 +1,3 @@
-"""The command line, `mupc`: one module for each command, and the runner that they share."""
+"""Run the command line, `mupc`: one module for each command, and the runner that they share."""
 
 from .runner import FAILURE, INTERRUPTED, USAGE_ERROR, main

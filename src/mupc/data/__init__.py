@@ -1,4 +1,4 @@
-"""Data sets as numpy arrays: `digits`, `mnist`, `fashion-mnist`, `cifar10`, and any `.npz` file.
+"""Load data sets as numpy arrays: `digits`, `mnist`, `fashion-mnist`, `cifar10`, and any `.npz` file.
 
 >>> from mupc import data
 >>> digits = data.load("digits")

@@ -1,4 +1,4 @@
-"""Reports on what a network learns: credit reach, the coordinate check, conditioning over training."""
+"""Report how a network learns: credit reach, the coordinate check, and condition numbers over training."""
 
 from ._conditioning import Conditioning
 from ._coordinate_check import (

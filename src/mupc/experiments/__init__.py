@@ -1,4 +1,4 @@
-"""Regenerate the paper's figures: frozen configs, cells that are computed one by one, and predicates on the numbers.
+"""Reproduce the paper's figures: frozen configs, cells that are computed one by one, and claims about the numbers.
 
 Importing this package imports neither JAX nor a plotting library. Computing a cell needs JAX, equinox, optax,
 jaxtyping, numpy and safetensors only, so that `python -m mupc.experiments run SLUG` works on a bare machine with an

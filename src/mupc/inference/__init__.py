@@ -1,4 +1,4 @@
-"""Inference: the energy, the problem that solvers see, and `infer`."""
+"""Find the activities that minimise the energy: the energy, the problem that solvers see, the solvers, and `infer`."""
 
 from ._dense_problem import DenseProblem, pose
 from ._energy import (

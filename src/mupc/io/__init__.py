@@ -1,4 +1,4 @@
-"""Files, locks, signals, provenance and checks of arguments, for all other packages."""
+"""Help all other packages with files, locks, signals, provenance and checks of arguments."""
 
 from . import checks
 from ._files import cache_folder, write_whole

@@ -1,4 +1,4 @@
-"""Learning: algorithms, weight gradients, backpropagation and optimisers."""
+"""Turn a batch into better weights: the algorithms `PC` and `BP`, weight gradients and optimisers."""
 
 from ._algorithm import AbstractAlgorithm, AlgorithmState, LearningContext, StepReport
 from ._bp import BP

@@ -1,4 +1,4 @@
-"""Networks: activations, parameterisations, precision policies, layers, and the residual MLP made of them."""
+"""Describe networks: layers, activations, parameterisations, number formats, the residual MLP, and files of it."""
 
 from ._abstract import AbstractNetwork, WeightRole
 from ._activation import ACTIVATIONS, Activation, resolve_activation

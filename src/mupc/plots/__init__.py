@@ -1,4 +1,4 @@
-"""Draw figures from saved tables. Needs no JAX, and imports matplotlib only to draw."""
+"""Draw figures from saved tables, without JAX. Matplotlib is imported only to draw."""
 
 from .activity_decay import draw_activity_decay
 from .automatic_steps import draw_automatic_steps

@@ -1,6 +1,6 @@
-"""Many training runs: sweeps over any settings, and tuning on a small network for a large one (`mupc.transfer`).
+"""Train many networks: sweeps over any settings, and tuning on a small network for a large one (`mupc.transfer`).
 
-Some names are imported when first used: sweeps need Optuna and no JAX, `transfer` needs JAX and no Optuna.
+Some names are imported when first used: sweeps need Optuna but not JAX, `transfer` needs JAX but not Optuna.
 """
 
 from typing import TYPE_CHECKING

@@ -1,6 +1,6 @@
-"""The paper's theory: activity Hessians, their condition numbers and spectra, and the equilibrium of linear networks in
-closed form; its theorems as checks of a network; energy landscapes; equilibrium propagation, for comparison; and the
-limiting spectra of random matrices.
+"""Compute what the paper's theory says about a network: Hessians, condition numbers, spectra, equilibria, theorems.
+
+There are also energy landscapes, the limiting spectra of random matrices, and equilibrium propagation for comparison.
 
 >>> import jax.random as jr, mupc
 >>> network = mupc.Network(in_size=8, out_size=3, width=16, hidden_layers=4, activation="linear", key=jr.key(0))

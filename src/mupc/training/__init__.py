@@ -1,4 +1,4 @@
-"""Training: one run (`fit`), many at once (`fit_many`), their configuration, state and checkpoints."""
+"""Train over many batches: one run (`fit`), many at once (`fit_many`), their settings, evaluation and checkpoints."""
 
 from ._checkpoints import Scratch, find_checkpoint
 from ._config import TrainConfig, as_algorithm
