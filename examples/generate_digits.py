@@ -2,15 +2,16 @@
 
     python examples/generate_digits.py [--seed 0] [--out runs/generate-digits-N]
 
-Nothing is told to the network but the images. Inference finds the z₀ that explains an image; new images come from a
-Gaussian fitted to the z₀ of the training images. On two CPU cores it takes about half a minute. Expected: the error
-of reconstruction on test images is about a third of what predicting the mean image leaves. Many samples are digits;
-one Gaussian for all ten also draws some that lie between two of them.
+The network sees only the images. Inference finds the z₀ that explains an image; new images come from a Gaussian fitted
+to the z₀ of the training images. It takes about half a minute on two CPU cores. Expected: the error of reconstruction
+on test images is about a third of that of the mean image. Many samples look like digits; one Gaussian for all ten
+digits also draws some that lie between two of them.
 """
 
 import argparse
 import sys
 import time
+from pathlib import Path
 
 import jax.random as jr
 import numpy as np
@@ -42,11 +43,11 @@ def main() -> int:
         width=64,
         hidden_layers=2,
         activation="tanh",
-        parameterisation="sp",  # shallow, and inference moves z₀ faster than with μPC's small readout
+        parameterisation="sp",  # the network is shallow, and inference moves z₀ faster than with μPC's small readout
         use_bias=True,
         key=jr.key(options.seed),
     )
-    # long enough for z₀ to leave its random start, which activity decay makes it forget
+    # enough steps for z₀ to forget its random start, with the help of activity decay
     solver = mupc.GradientDescent(lr=0.1, steps=150)
     energy = mupc.Energy(activity_decay=0.1)
 
@@ -70,13 +71,13 @@ def main() -> int:
     network = result.network
 
     def explain(images: np.ndarray) -> np.ndarray:
-        """The z₀ that inference finds for images."""
+        """Return the z₀ that inference finds for images."""
         return np.asarray(mupc.infer(network, None, images, solver, energy=energy, key=jr.key(1)).input)
 
     codes = explain(digits.x_train)
     random = np.random.default_rng(options.seed)
     samples = network(random.multivariate_normal(codes.mean(0), np.cov(codes.T), SHOWN).astype(np.float32))
-    # the prediction from z₀ alone, not what the output layer reached with hidden layers nudged towards the image
+    # the prediction from z₀ alone, without the hidden layers that inference nudged towards the image
     rebuilt = np.asarray(network(explain(digits.x_test)))
     error = np.mean((digits.x_test - rebuilt) ** 2)
     baseline = np.mean((digits.x_test - digits.x_train.mean(0)) ** 2)
@@ -89,7 +90,7 @@ def main() -> int:
     return 0
 
 
-def _draw(rows: dict, path):
+def _draw(rows: dict[str, np.ndarray], path: Path) -> None:
     with style.saved_panels(path, len(rows), SHOWN, size=(8.0, 2.4)) as (_, axes):
         for line, (name, images) in zip(axes, rows.items(), strict=True):
             for panel, image in zip(line, images, strict=True):
