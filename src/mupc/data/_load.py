@@ -84,7 +84,13 @@ def available(data_dir: PathLike | None = None) -> list[Available]:
     >>> [record.name for record in data.available()]
     ['digits', 'mnist', 'fashion-mnist', 'cifar10']
     """
-    return [_describe(entry, data_dir) for entry in NAMED_DATASETS.values()]
+    found = []
+    for entry in NAMED_DATASETS.values():
+        where = None if entry.downloads else "scikit-learn"
+        searches = search_folders(entry, data_dir) if entry.downloads else []
+        where = next((search.label for search in searches if search.complete), where)
+        found.append(Available(entry.name, entry.image_shape, entry.train, entry.test, entry.classes, where))
+    return found
 
 
 def check(name: PathLike, data_dir: PathLike | None = None) -> list[FileCheck]:
@@ -103,21 +109,13 @@ def check(name: PathLike, data_dir: PathLike | None = None) -> list[FileCheck]:
     entry = find_named(name)
     # The folder that `load` would read, or else the one with the most files.
     best = max(search_folders(entry, data_dir), key=lambda search: len(search.found))
-    absent = f"not in {best.folder.path if best.found else searched_paths(entry, data_dir)}"
+    absent = f"not in {best.path if best.found else searched_paths(entry, data_dir)}"
     return [
         _check_file(entry, file, path)
         if path
         else FileCheck(file.names[0], False, absent, present=False, cure=f"run `mupc data fetch {entry.name}`")
         for file, path in zip(entry.files, best.files, strict=True)
     ]
-
-
-def _describe(entry: NamedDataset, data_dir: PathLike | None) -> Available:
-    where: str | None = "scikit-learn"
-    if entry.downloads:
-        searches = search_folders(entry, data_dir)
-        where = next((search.folder.label for search in searches if search.complete), None)
-    return Available(entry.name, entry.image_shape, entry.train, entry.test, entry.classes, where)
 
 
 def _obtain(entry: NamedDataset, data_dir: PathLike | None, download: bool) -> FolderSearch:
@@ -140,16 +138,15 @@ def _read_dataset(entry: NamedDataset, search: FolderSearch, verify: bool) -> Da
         train, test = entry.parse(contents, entry.image_shape, entry.classes)
     except DamagedFileError as error:
         raise DataError(str(error), _replace(entry, "{data_dir}")) from None
-    others = [
-        (file, content) for file, content in zip(entry.files, contents, strict=True) if content.sha256 != file.sha256
-    ]
+    pairs = zip(entry.files, contents, strict=True)
+    others = [(file, content) for file, content in pairs if content.sha256 != file.sha256]
     if others and verify:
         file, content = others[0]
         raise DataError(
             f"{content.path} does not match the published checksum of {entry.name} ({_checksums(file, content)})",
             f"{_replace(entry, '{data_dir}')}, or pass --no-verify-data (in Python verify=False) to use it as it is",
         )
-    return entry.with_splits(train, test, official=not others, source=search.folder.label)
+    return entry.with_splits(train, test, official=not others, source=search.label)
 
 
 def _check_file(entry: NamedDataset, file: PublishedFile, path: Path) -> FileCheck:

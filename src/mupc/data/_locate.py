@@ -19,18 +19,13 @@ SYSTEM_FOLDERS: dict[str, tuple[Path, str]] = {
 
 
 @dataclass(frozen=True)
-class DataFolder:
-    """A folder that may hold a data set, and a label for it that does not name paths of this machine."""
+class FolderSearch:
+    """The files of a data set in one folder, in the order of the catalogue; None for a missing one. The label does not
+    name paths of this machine, unless the user gave the folder."""
 
     path: Path
     label: str
-
-
-@dataclass(frozen=True)
-class FolderSearch:
-    """The files of a data set in one folder, in the order of the catalogue; None for a missing one."""
-
-    folder: DataFolder
+    by_user: bool
     files: tuple[Path | None, ...]
 
     @property
@@ -47,49 +42,42 @@ def find_file(folder: Path, file: PublishedFile) -> Path | None:
     return next((folder / name for name in file.names if (folder / name).is_file()), None)
 
 
-def user_folders(entry: NamedDataset, data_dir: PathLike | None) -> list[DataFolder]:
-    """Return the folders to search in `data_dir`, which must exist."""
-    if data_dir is None:
-        return []
-    root = Path(data_dir).expanduser()
-    if not root.is_dir():
-        raise DataError(
-            f"{data_dir} is not a folder",
-            f"give a {{data_dir}} with the files of {entry.name} ({entry.file_names}), "
-            f"or run `mupc data fetch {entry.name}` and drop {{data_dir}}",
-        )
-    folders = dict.fromkeys([root / entry.name, root / entry.folder, root])
-    return [DataFolder(folder, str(Path(data_dir) / folder.relative_to(root))) for folder in folders]
-
-
-def shared_folders(entry: NamedDataset) -> list[DataFolder]:
-    """Return the folders to search after the user's: the system's and the cache."""
-    system = SYSTEM_FOLDERS.get(entry.name)
-    cache = DataFolder(cache_folder() / entry.folder, "the cache folder")
-    return [DataFolder(*system), cache] if system else [cache]
-
-
 def search_folders(entry: NamedDataset, data_dir: PathLike | None = None) -> list[FolderSearch]:
-    """Return what each folder holds, in the order in which they are searched."""
-    folders = user_folders(entry, data_dir) + shared_folders(entry)
-    return [FolderSearch(folder, tuple(find_file(folder.path, file) for file in entry.files)) for folder in folders]
+    """Return what each folder holds, in the order in which they are searched: in `data_dir`, which must exist, then
+    the system's and the cache."""
+    folders: dict[Path, tuple[str, bool]] = {}
+    if data_dir is not None:
+        root = Path(data_dir).expanduser()
+        if not root.is_dir():
+            raise DataError(
+                f"{data_dir} is not a folder",
+                f"give a {{data_dir}} with the files of {entry.name} ({entry.file_names}), "
+                f"or run `mupc data fetch {entry.name}` and drop {{data_dir}}",
+            )
+        names = (entry.name, entry.folder, "")
+        folders = {root / name: (str(Path(data_dir) / name), True) for name in names}
+    if entry.name in SYSTEM_FOLDERS:
+        system, label = SYSTEM_FOLDERS[entry.name]
+        folders.setdefault(system, (label, False))
+    folders.setdefault(cache_folder() / entry.folder, ("the cache folder", False))
+    return [
+        FolderSearch(path, *about, tuple(find_file(path, file) for file in entry.files))
+        for path, about in folders.items()
+    ]
 
 
 def locate(entry: NamedDataset, data_dir: PathLike | None = None) -> FolderSearch | None:
     """Return the first folder that holds every file. A user's folder that holds only some of them is an error."""
-    own = user_folders(entry, data_dir)
     for search in search_folders(entry, data_dir):
         if search.complete:
             return search
-        if search.found and search.folder in own:
+        if search.found and search.by_user:
             files = zip(entry.files, search.files, strict=True)
             missing = ", ".join(file.names[0] for file, path in files if path is None)
-            raise DataError(
-                f"{search.folder.path} holds only a part of {entry.name}", f"add {missing}, or drop {{data_dir}}"
-            )
+            raise DataError(f"{search.path} holds only a part of {entry.name}", f"add {missing}, or drop {{data_dir}}")
     return None
 
 
 def searched_paths(entry: NamedDataset, data_dir: PathLike | None = None) -> str:
     """Return the folders in which a data set is searched, for a message."""
-    return ", ".join(str(folder.path) for folder in user_folders(entry, data_dir) + shared_folders(entry))
+    return ", ".join(str(search.path) for search in search_folders(entry, data_dir))

@@ -1,20 +1,21 @@
 """Draw figures from saved tables, without JAX. Matplotlib is imported only to draw."""
 
-from .activity_decay import draw_activity_decay
-from .automatic_steps import draw_automatic_steps
-from .block_spectra import draw_block_spectra
-from .conditioning import draw_condition_grid, draw_condition_powers, draw_extreme_eigenvalues
+from .conditioning import (
+    draw_activity_decay,
+    draw_automatic_steps,
+    draw_condition_grid,
+    draw_condition_powers,
+    draw_extreme_eigenvalues,
+)
 from .coordinates import draw_coordinate_scaling, draw_layer_sizes
 from .credit_reach import draw_credit_reach
-from .exact_inference import draw_exact_inference
 from .forward_pass import draw_forward_pass
 from .inference_dynamics import draw_chain_dynamics, draw_network_dynamics
 from .landscape import draw_landscape
 from .learning_curve import draw_learning_curve
-from .loss_energy_ratios import draw_ratio_curves, draw_ratio_maps
 from .performance import draw_performance
 from .protocol_choices import draw_protocol_choices
-from .spectrum import draw_condition_numbers, draw_eigenvalue_densities
+from .spectrum import draw_block_spectra, draw_condition_numbers, draw_eigenvalue_densities
 from .style import Drawing
 from .sweep import draw_sweep_contour, draw_sweep_lines
 from .theorems import draw_theorems
@@ -22,6 +23,9 @@ from .training import (
     draw_accuracy_over_depth,
     draw_accuracy_over_epochs,
     draw_accuracy_over_width,
+    draw_exact_inference,
+    draw_ratio_curves,
+    draw_ratio_maps,
     draw_solver_comparison,
 )
 from .training_conditioning import (
@@ -29,5 +33,4 @@ from .training_conditioning import (
     draw_conditioning_with_accuracies,
     draw_one_step_conditioning,
 )
-from .transfer import draw_transfer
-from .transfer_grids import draw_transfer_grids
+from .transfer import draw_transfer, draw_transfer_grids

@@ -1,4 +1,4 @@
-"""Condition numbers and extreme eigenvalues over width and depth."""
+"""Condition numbers and extreme eigenvalues over width and depth, and what they mean for inference and training."""
 
 import math
 import statistics
@@ -12,6 +12,8 @@ LIMIT = 1e12
 """Above this, float64 cannot tell κ from infinity."""
 SHALLOW = 8
 """Fewer hidden layers are left out of the fitted powers."""
+CHANCE = 10
+"""Test accuracy of guessing one of ten classes, in per cent."""
 FITTED, RANDOM = "prediction", "normal"
 """Targets: what the network predicts, or random numbers."""
 
@@ -27,32 +29,29 @@ def draw_condition_grid(record: Record, path: PathLike, labels: Labels) -> None:
         for column, activation in enumerate(activations):
             for row, (kind, label) in enumerate(labels.items()):
                 panel = axes[row, column]
-                images.append(condition_heat_map(panel, record, kind, activation))
+                images.append(_plot_heat_map(panel, record, kind, activation))
                 panel.set_title(f"{label}, {style.written(activation)}")
             for row, depth in enumerate(depths, start=len(labels)):
                 _plot_slice(axes[row, column], record, activation, depth)
-        bar = figure.colorbar(images[0], ax=axes[: len(labels)], fraction=0.03, pad=0.01)
-        bar.set_label(r"condition number $\kappa$")
+        figure.colorbar(images[0], ax=axes[: len(labels)], fraction=0.03, pad=0.01, label=style.KAPPA)
 
 
 def draw_extreme_eigenvalues(record: Record, path: PathLike, labels: Labels) -> None:
     """Draw λmax above and λmin below, over hidden layers; a column for each activation, a line for each width."""
     config = record["config"]
-    columns = len(config["activations"])
-    with style.saved_panels(path, 2, columns, preset=record["preset"], sharex=True, sharey="row") as (figure, axes):
-        for column, activation in enumerate(config["activations"]):
-            above, below = axes[:, column]
+    options = {"preset": record["preset"], "xlabel": "hidden layers H", "sharex": True, "sharey": "row"}
+    with style.saved_panels(path, 2, len(config["activations"]), **options) as (figure, axes):
+        for (above, below), activation in zip(axes.T, config["activations"], strict=True):
+            rows = select(record["data"], activation=activation)
             for panel, name in ((above, "largest"), (below, "smallest")):
                 for width, colour in style.ramped(config["widths"]):
-                    rows = select(record["data"], target=FITTED, activation=activation, width=width)
-                    values = {depth: _median(rows, name, depth) for depth in config["depths"]}
-                    shown = {depth: value for depth, value in values.items() if value is not None and value > 0}
+                    values = style.medians(select(rows, target=FITTED, width=width), "depth", name)
+                    shown = {depth: value for depth, value in values.items() if value > 0}
                     style.plot_points(panel, shown, "o-", color=colour, label=f"N = {width}")
                 style.size_axis(panel)
             below.set_yscale("log")
             above.set_title(style.written(activation))
-            below.set_xlabel("hidden layers H")
-            negative = select(record["data"], target=RANDOM, activation=activation, definite="indefinite")
+            negative = select(rows, target=RANDOM, definite="indefinite")
             if negative:
                 sizes = len({(row["width"], row["depth"]) for row in negative})
                 below.set_title(f"$\\lambda_{{\\min}} < 0$ for a random target at {sizes} of the sizes", fontsize=9)
@@ -66,7 +65,8 @@ def draw_condition_powers(record: Record, path: PathLike, labels: Labels) -> Non
     time taken."""
     config = record["config"]
     widths, depths = config["widths"], config["depths"]
-    with style.saved_panels(path, 1, len(labels) + 1, preset=record["preset"], sharex=True) as (figure, axes):
+    options = {"preset": record["preset"], "ylabel": style.KAPPA, "sharex": True}
+    with style.saved_panels(path, 1, len(labels) + 1, **options) as (figure, axes):
         *curves, clock = axes[0]
         for panel, (kind, label) in zip(curves, labels.items(), strict=True):
             for width, colour in style.ramped(widths):
@@ -77,34 +77,72 @@ def draw_condition_powers(record: Record, path: PathLike, labels: Labels) -> Non
             panel.set_title(label)
         for width, colour in style.ramped(widths):
             rows = select(record["data"], target=FITTED, width=width)
-            style.plot_points(clock, {depth: _median(rows, "seconds", depth) for depth in depths}, color=colour)
+            style.plot_points(clock, style.medians(rows, "depth", "seconds"), color=colour)
         for panel in axes[0]:
             style.size_axis(panel, "hidden layers H")
             style.log_ticks(panel)
-        axes[0, 0].set_ylabel(r"condition number $\kappa$")
         clock.set(title="time for one network", ylabel="seconds")
         style.legend_outside(figure, curves[0])
 
 
-def condition_heat_map(panel: Axes, record: Record, kind: str, activation: str) -> ScalarMappable:
+def draw_activity_decay(record: Record, path: PathLike, decays: Mapping[str, float]) -> None:
+    """Draw a panel of condition numbers for each activation, and one of the accuracies of the methods with `decays`."""
+    activations = record["config"]["activations"]
+    with style.saved_panels(path, 1, len(activations) + 1, preset=record["preset"]) as (figure, axes):
+        *maps, accuracy = axes[0]
+        for panel, activation in zip(maps, activations, strict=True):
+            image = _plot_heat_map(panel, record, "sp", activation)
+            panel.set_title(rf"$\kappa$ with $\alpha = 1$, {style.written(activation)}", fontsize=11)
+        figure.colorbar(image, ax=maps[-1], fraction=0.05, label=style.KAPPA)
+        best = {
+            place: [100 * max(run["history"]["test_accuracy"]) for run in select(record["data"], method=method)]
+            for place, method in enumerate(decays)
+        }
+        style.plot_error_bars(accuracy, best, fmt="o-", color=style.BLUE)
+        accuracy.axhline(CHANCE, color="black", lw=1, ls=":")
+        accuracy.set_xticks(range(len(decays)), [f"{decay:g}" for decay in decays.values()])
+        accuracy.set(title="linear, trained", xlabel=r"activity decay $\alpha$", ylabel="best test accuracy (%)")
+        accuracy.set_ylim(0, 100)
+
+
+def draw_automatic_steps(record: Record, path: PathLike, labels: Labels) -> None:
+    """Draw inference steps over κ for each setting, with lines of slope ½ and 1 to compare with, and κ over depth."""
+    import numpy as np
+
+    with style.saved_panels(path, 1, 2, preset=record["preset"]) as (figure, axes):
+        steps, kappa = axes[0]
+        for (name, label), colour, slope in zip(labels.items(), style.COLOURS, (0.5, 1.0), strict=False):
+            points = [(row["condition_number"], row[name]) for row in record["data"] if row[name]]
+            if not points:
+                continue
+            x, y = np.array(sorted(points), float).T
+            steps.loglog(x, y, "o", color=colour, label=label)
+            middle = np.exp(np.mean(np.log(y)) - slope * np.mean(np.log(x)))
+            steps.loglog(x, middle * x**slope, "--", color=colour, lw=1, label=f"slope {slope:g}")
+        steps.set(xlabel="condition number κ", ylabel="inference steps")
+        figure.legend(loc="outside right center", fontsize=9)
+        style.plot_points(kappa, style.medians(record["data"], "depth", "condition_number"), "o-", color=style.GREEN)
+        style.size_axis(kappa, "hidden layers H")
+        kappa.set(yscale="log", ylabel="condition number κ")
+        figure.suptitle(f"linear μPC networks, N = {record['config']['width']}")
+
+
+def _plot_heat_map(panel: Axes, record: Record, kind: str, activation: str) -> ScalarMappable:
     """Draw κ as colours and numbers, with a star where a random target makes an eigenvalue negative."""
     import numpy as np
 
     widths, depths = record["config"]["widths"], record["config"]["depths"]
     values = np.full((len(depths), len(widths)), np.nan)
-    rows = select(record["data"], kind=kind, activation=activation)
-    texts: dict[tuple[int, ...], str] = {}
-    starred = False
-    for row, depth in enumerate(depths):
-        for column, width in enumerate(widths):
-            cell = select(rows, width=width, depth=depth)
-            kappa = _kappa(select(cell, target=FITTED))
-            if kappa is None:
-                continue
-            values[row, column] = min(kappa, LIMIT)
-            star = bool(select(cell, target=RANDOM, definite="indefinite"))
-            starred |= star
-            texts[row, column] = (">1e12" if kappa >= LIMIT else _short(kappa)) + "*" * star
+    texts = {}
+    for place in np.ndindex(values.shape):
+        size = {"depth": depths[place[0]], "width": widths[place[1]]}
+        cell = select(record["data"], kind=kind, activation=activation, **size)
+        kappa = _kappa(select(cell, target=FITTED))
+        if kappa is not None:
+            values[place] = min(kappa, LIMIT)
+            star = "*" if select(cell, target=RANDOM, definite="indefinite") else ""
+            texts[place] = (">1e12" if kappa >= LIMIT else style.short(kappa)) + star
+    starred = any("*" in text for text in texts.values())
     found = [row["condition_number"] for row in select(record["data"], target=FITTED) if row["condition_number"]]
     top = min(LIMIT, 2 * max(found, default=10.0))
     image = style.heat_map(panel, values, widths, depths, (1, top), texts=texts)
@@ -137,17 +175,7 @@ def _plot_power(panel: Axes, kappas: Mapping[int, float]) -> None:
     panel.annotate(f"$H^{{{slope:.2f}}}$", (at[middle], 2.6 * line[middle]), ha="right")
 
 
-def _median(rows: list[Record], name: str, depth: int) -> float | None:
-    values = [row[name] for row in rows if row["depth"] == depth and row[name] is not None]
-    return statistics.median(values) if values else None
-
-
 def _kappa(rows: list[Record]) -> float | None:
     """Return the median over seeds; None where one of them has a negative eigenvalue."""
     values = [math.inf if row["definite"] == "positive semidefinite" else row["condition_number"] for row in rows]
     return None if not values or None in values else statistics.median(values)
-
-
-def _short(value: float) -> str:
-    """Write a number as 2.3, 35, 470 or 9e3."""
-    return f"{value:.2g}" if value < 100 else f"{value:.0f}" if value < 1000 else style.scientific(value)

@@ -48,18 +48,17 @@ def draw_network_dynamics(record: Record, path: PathLike, labels: Labels, layers
     exact solution. The last row has all methods: the distance to that solution, or else the movement."""
     config = record["config"]
     depth, betas, linear = config["hidden_layers"], config["betas"], config["activation"] == "linear"
-    colours = style.ramp(len(layers))
     panels = style.saved_panels(path, len(labels) + 1, len(betas), preset=record["preset"], sharex=True, sharey="row")
     with panels as (_, axes):
         for column, beta in enumerate(betas):
             for row, (method, label) in enumerate(labels.items()):
                 panel, runs = axes[row, column], select(record["data"], method=method)
-                for place in reversed(range(len(layers))):
+                for place, (layer, colour) in reversed(list(enumerate(style.ramped(layers)))):
                     norms = [[at[place] for at in run["norms"][column]] for run in runs]
-                    _plot_mean(panel, runs, norms, color=colours[place], label=rf"$\ell$ = {layers[place]}")
+                    _plot_mean(panel, runs, norms, color=colour, label=rf"$\ell$ = {layer}")
                     exact = [run["solution_norms"][place] for run in runs if linear]
                     if exact:
-                        panel.axhline(sum(exact) / len(exact), color=colours[place], ls="--", lw=1.2)
+                        panel.axhline(sum(exact) / len(exact), color=colour, ls="--", lw=1.2)
                 panel.set_title(f"{label}, {style.written(config['activation'])}, β = {beta:g}")
                 measured = [run["distance" if linear else "movement"][column] for run in runs]
                 since = 0 if linear else 1

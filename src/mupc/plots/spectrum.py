@@ -1,13 +1,15 @@
-"""Eigenvalue densities, and how condition numbers grow with the size of a network."""
+"""Eigenvalue densities, also of the Hessian's parts, and how condition numbers grow with the size of a network."""
 
 import math
 import statistics
 from collections.abc import Sequence
 
 from . import style
-from .style import GREY, Array, Axes, PathLike, Record
+from .style import GREY, Array, Axes, Labels, PathLike, Record
 
 MOST_PANELS, BINS = 12, 60
+PART_BINS, PART_PANEL = 40, 2.3
+"""Bins, and width and height of a panel in inches, of the figures of the Hessian's parts."""
 UNEVEN = 30
 """The axis is logarithmic if the tallest bin is this many times the median of the bins that hold something."""
 BLUR = 0.6
@@ -38,13 +40,12 @@ def draw_eigenvalue_densities(spectra: Sequence[Record], path: PathLike, laws: S
     shown = spectra[:MOST_PANELS]
     columns = {1: 1, 2: 2, 4: 2}.get(len(shown), 3)
     rows = -(-len(shown) // columns)
-    with style.saved_panels(path, rows, columns, size=style.SINGLE if len(shown) == 1 else None) as (figure, axes):
+    size = style.SINGLE if len(shown) == 1 else None
+    with style.saved_panels(path, rows, columns, size=size, ylabel="density") as (figure, axes):
         for panel, spectrum in zip(axes.flat, shown, strict=False):
             _plot_density(panel, spectrum, laws)
         for panel in axes.flat[len(shown) :]:
             panel.remove()
-        for panel in axes[:, 0]:
-            panel.set_ylabel("density")
         figure.supxlabel(r"eigenvalue $\lambda$", fontsize=11)
         if len(shown) < len(spectra):
             figure.suptitle(f"the first {len(shown)} of {len(spectra)}", fontsize=11)
@@ -84,6 +85,38 @@ def histogram(values: Array, weights: Array, exact: bool) -> tuple[Array, Array]
     return shares / shares.sum(axis=0) @ weights / (step * weights.sum()), edges
 
 
+def draw_block_spectra(
+    record: Record, path: PathLike, symbol: str, varied: str, labels: Labels, law: Record | None
+) -> None:
+    """Draw the density of eigenvalues of a part of the activity Hessian, a row for each normalisation and a column for
+    each size, and the law of random matrices if there is one.
+
+    **Arguments:** the record and the file; the `symbol` of the part of the Hessian; which size is `varied`, `"depth"`
+    or `"width"`; the names of the normalisations; and a law of random matrices with `label`, `values` and `density`.
+    """
+    import numpy as np
+
+    sizes = record["config"][f"{varied}s"]
+    values = [value for row in record["data"] for value in (row["quantiles"][0], row["quantiles"][-1])]
+    edges = np.linspace(min(values, default=0.0), max(values, default=1.0), PART_BINS + 1)
+    size = max(10.0, PART_PANEL * len(sizes)), PART_PANEL * len(labels) + 0.5
+    options = {"size": size, "preset": record["preset"], "sharex": True, "sharey": True}
+    xlabel = rf"eigenvalue of ${symbol}$"
+    with style.saved_panels(path, len(labels), len(sizes), xlabel=xlabel, **options) as (figure, axes):
+        for panels, (normalisation, label) in zip(axes, labels.items(), strict=True):
+            for panel, at in zip(panels, sizes, strict=True):
+                for row in style.select(record["data"], normalisation=normalisation, **{varied: at}):
+                    panel.hist(row["quantiles"], edges, density=True, color=style.BLUE, alpha=0.7)
+                if law is not None:
+                    panel.plot(law["values"], law["density"], color=style.RED, lw=1.5, label=law["label"])
+            panels[0].set_ylabel(f"{label}\ndensity", fontsize=10)
+        top = max((patch.get_height() for panel in axes.flat for patch in panel.patches), default=0)
+        axes[0, 0].set_ylim(0, 1.05 * top if top else None)
+        for panel, at in zip(axes[0], sizes, strict=True):
+            panel.set_title(f"{'H' if varied == 'depth' else 'N'} = {at}")
+        style.legend_outside(figure, axes[0, 0], loc="outside upper right", fontsize=9)
+
+
 def draw_condition_numbers(rows: Sequence[Record], path: PathLike) -> None:
     """Draw condition numbers over hidden layers, a line per width; over widths if there is only one depth.
 
@@ -112,7 +145,7 @@ def draw_condition_numbers(rows: Sequence[Record], path: PathLike) -> None:
             low, high = ([end(values) for values in found.values()] for end in (min, max))
             style.fill(panel, list(found), low, high, colour)
         style.size_axis(panel, names[along], sorted({row[along] for row in rows}))
-        panel.set(ylabel=r"condition number $\kappa$", title="Activity Hessian")
+        panel.set(ylabel=style.KAPPA, title="Activity Hessian")
         if any(_finite(row) for row in rows):  # a logarithmic axis cannot be empty
             style.log_ticks(panel)
         panel.legend(fontsize=9)

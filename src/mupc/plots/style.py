@@ -62,6 +62,7 @@ BRIGHT = 0.6
 PALEST = 0.88
 """The fraction of viridis above which its colours are too pale for a line."""
 
+KAPPA = r"condition number $\kappa$"
 WRITTEN = {"relu": "ReLU", "mnist": "MNIST", "fashion-mnist": "Fashion-MNIST", "cifar10": "CIFAR-10"}
 
 
@@ -70,8 +71,10 @@ def written(name: str) -> str:
     return WRITTEN.get(name, name)
 
 
-def scientific(value: float) -> str:
-    """Write a number with one digit, such as 9e3."""
+def short(value: float, *, small: str = ".2g", large: float = 1e3) -> str:
+    """Write a number in few letters: 2.3, 35, 470 or 9e3; in the format `small` below 10, with a power from `large`."""
+    if value < large:
+        return f"{value:.0f}" if value >= 10 else f"{value:{small}}"
     mantissa, exponent = f"{value:.0e}".split("e")
     return f"{mantissa}e{int(exponent)}"
 
@@ -81,16 +84,12 @@ def cycle(count: int) -> list[str]:
     return [COLOURS[i % len(COLOURS)] for i in range(count)]
 
 
-def ramp(count: int) -> list[Colour]:
-    """Return `count` colours for an ordered quantity such as depth: viridis, up to where it gets pale."""
+def ramped(values: Sequence[T]) -> list[tuple[T, Colour]]:
+    """Return each value of an ordered quantity such as depth with its colour: viridis, up to where it gets pale."""
     from matplotlib import colormaps
 
-    return [colormaps["viridis"](PALEST * place / max(count - 1, 1)) for place in range(count)]
-
-
-def ramped(values: Sequence[T]) -> Iterator[tuple[T, Colour]]:
-    """Return each value of an ordered quantity with its colour."""
-    return zip(values, ramp(len(values)), strict=True)
+    last = max(len(values) - 1, 1)
+    return [(value, colormaps["viridis"](PALEST * place / last)) for place, value in enumerate(values)]
 
 
 @contextlib.contextmanager
@@ -101,13 +100,16 @@ def saved_panels(
     *,
     size: tuple[float, float] | None = None,
     preset: str = "paper",
+    xlabel: str = "",
+    ylabel: str = "",
     **options: Any,
 ) -> Iterator[tuple[Figure, Array]]:
     """Open a figure with equal panels, and save it as a PNG file at the end. Needs no screen.
 
     **Arguments:** the file; rows and columns of panels; the `size` of the figure in inches (default: `PANEL` for each
-    panel); the `preset` that its data come from, named under the figure unless it is the paper's; options of
-    matplotlib's `subplots`. The panels are indexed `axes[row, column]`.
+    panel); the `preset` that its data come from, named under the figure unless it is the paper's; the labels of the
+    last row's x axes and of the first column's y axes; options of matplotlib's `subplots`. The panels
+    are indexed `axes[row, column]`.
     """
     from matplotlib import rc_context
     from matplotlib.backends.backend_agg import FigureCanvasAgg
@@ -116,7 +118,12 @@ def saved_panels(
     with rc_context(RC):
         figure = NewFigure(figsize=size or (PANEL[0] * columns, PANEL[1] * rows), dpi=DPI, layout="constrained")
         FigureCanvasAgg(figure)
-        yield figure, figure.subplots(rows, columns, squeeze=False, **options)
+        axes = figure.subplots(rows, columns, squeeze=False, **options)
+        for panel in axes[-1]:
+            panel.set_xlabel(xlabel)
+        for panel in axes[:, 0]:
+            panel.set_ylabel(ylabel)
+        yield figure, axes
         if preset != "paper":
             figure.supxlabel(f"{preset} preset: not a reproduction", fontsize=8, color=GREY)
         save(figure, path)
@@ -135,6 +142,15 @@ def save(figure: Figure, path: PathLike) -> None:
 def select(rows: Iterable[Record], **wanted: object) -> list[Record]:
     """Return the rows that have all these values; a row without one of the names does not."""
     return [row for row in rows if all(name in row and row[name] == value for name, value in wanted.items())]
+
+
+def medians(rows: Iterable[Record], x: str, y: str) -> dict[Any, float]:
+    """Return the median of the rows' y, over seeds, at each of their x in order; None is left out."""
+    found: dict[Any, list[float]] = {}
+    for row in rows:
+        if row[y] is not None:
+            found.setdefault(row[x], []).append(row[y])
+    return {at: statistics.median(found[at]) for at in sorted(found)}
 
 
 def numbers(values: Iterable[Number | None]) -> list[Number]:

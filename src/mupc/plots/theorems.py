@@ -1,6 +1,5 @@
 """The theorems in numbers: convexity, the limit to backpropagation, and the free output."""
 
-import statistics
 from collections.abc import Iterable
 
 from . import style
@@ -32,7 +31,7 @@ def _plot_convexity(panel: Axes, data: Iterable[Record], depths: list[int]) -> N
     for depth, colour in style.ramped(depths):
         rows = [row for row in style.select(data, depth=depth) if "scale" in row]
         for name, dashes, label in (("smallest", "-", f"H = {depth}"), ("ep_smallest", "--", None)):
-            style.plot_points(panel, _medians(rows, "scale", name), dashes, color=colour, label=label)
+            style.plot_points(panel, style.medians(rows, "scale", name), dashes, color=colour, label=label)
     panel.plot([], [], "k-", label="PC")
     panel.plot([], [], "k--", label="EP, free phase")
     panel.axhline(0, color="black", lw=1, ls=":")
@@ -47,16 +46,8 @@ def _plot_limit(panel: Axes, data: Iterable[Record], depths: list[int]) -> None:
         for depth, colour in style.ramped(depths):
             rows = style.select(data, parameterisation=parameterisation, depth=depth)
             label = f"μPC, H = {depth}" if parameterisation == "mupc" else None
-            distances = _medians(rows, "aspect", "gradient_distance")
+            distances = style.medians(rows, "aspect", "gradient_distance")
             style.plot_points(panel, distances, f"{marker}-", color=colour, lw=1, label=label)
     panel.plot([], [], "kx-", lw=1, label="SP, same colours")
     panel.set(title="Theorem 1: limit to BP", xlabel="L / N", ylabel=r"$\|g_{PC} - g_{BP}\| / \|g_{BP}\|$")
     panel.legend(fontsize=7)
-
-
-def _medians(rows: Iterable[Record], x: str, y: str) -> dict[float, float]:
-    """Return the median over seeds at each x."""
-    found: dict[float, list[float]] = {}
-    for row in rows:
-        found.setdefault(row[x], []).append(row[y])
-    return {at: statistics.median(values) for at, values in sorted(found.items())}

@@ -1,45 +1,51 @@
-"""Test accuracy of training runs: over depth, over epochs, over width."""
+"""Test accuracy, loss and energy of training runs: over depth, over epochs, over width."""
 
+import itertools
 import statistics
 from typing import Any
 
 from . import style
 from .style import Axes, Labels, Number, PathLike, Record
 
+ACCURACY = "test accuracy (%)"
+PER_CENT = (0, 101)
+"""The limits of an axis of accuracies."""
+RATIO = "loss / energy at equilibrium"
+MOMENTS = {"$t = 0$": None, "after a tenth of training": 0.1, "at the end": 1.0}
+"""Titles of the maps of that ratio, and the part of training that has passed; None is before training."""
 COLOURS = {"mupc": style.BLUE, "sp": style.RED, "bp": style.GREEN}
 
 
 def draw_accuracy_over_depth(record: Record, path: PathLike, labels: Labels) -> None:
     """Draw a panel for each method (columns) and activation (rows), a curve for each depth."""
-    config, methods = record["config"], _methods(record["config"])
-    activations = config["activations"]
-    options = {"preset": record["preset"], "sharex": True, "sharey": True}
+    activations, methods = record["config"]["activations"], _methods(record["config"])
+    options = {
+        "preset": record["preset"],
+        "xlabel": "training step",
+        "ylabel": ACCURACY,
+        "sharex": True,
+        "sharey": True,
+    }
     with style.saved_panels(path, len(activations), len(methods), **options) as (_, axes):
-        for row, activation in enumerate(activations):
-            for column, method in enumerate(methods):
-                panel = axes[row, column]
-                for depth, colour in style.ramped(config["depths"]):
-                    runs = trained_runs(record, method=method, activation=activation, depth=depth)
-                    plot_accuracy(panel, runs, "step", color=colour, label=f"H = {depth}")
-                what = f", {style.written(activation)}" if len(activations) > 1 else ""
-                panel.set_title(labels[method] + what)
-                accuracy_axis(panel, labelled=column == 0)
-        for panel in axes[-1]:
-            panel.set_xlabel("training step")
+        for panel, (activation, method) in zip(axes.flat, itertools.product(activations, methods), strict=True):
+            for depth, colour in style.ramped(record["config"]["depths"]):
+                runs = trained_runs(record, method=method, activation=activation, depth=depth)
+                plot_accuracy(panel, runs, color=colour, label=f"H = {depth}")
+            what = f", {style.written(activation)}" if len(activations) > 1 else ""
+            panel.set(title=labels[method] + what, ylim=PER_CENT)
         style.legend_inside(axes[0, 0], loc="lower right")
 
 
 def draw_accuracy_over_epochs(record: Record, path: PathLike, labels: Labels) -> None:
     """Draw one panel with a curve for each method."""
     config = record["config"]
-    with style.saved_panels(path, preset=record["preset"]) as (_, ((panel,),)):
+    with style.saved_panels(path, preset=record["preset"], xlabel="epoch", ylabel=ACCURACY) as (_, ((panel,),)):
         trained = []
         for method in _methods(config):
             runs = trained_runs(record, method=method)
             plot_accuracy(panel, runs, "epoch", color=COLOURS[method], label=labels[method])
             trained += [100 * value for run in runs for value in run["history"]["test_accuracy"][1:]]
-        panel.set(title=f"{style.written(config['data'])}, H = {max(config['depths'])}", xlabel="epoch")
-        accuracy_axis(panel)
+        panel.set(title=f"{style.written(config['data'])}, H = {max(config['depths'])}", ylim=PER_CENT)
         if trained:  # the untrained network, at chance, would flatten everything that follows
             panel.set_ylim(max(0, min(trained) - 1), max(trained) + 0.5)
         style.legend_inside(panel, loc="lower right")
@@ -52,13 +58,12 @@ def draw_accuracy_over_width(record: Record, path: PathLike, labels: Labels) -> 
         curves, ends = axes[0]
         for width, colour in style.ramped(config["widths"]):
             runs = trained_runs(record, method="mupc", width=width)
-            plot_accuracy(curves, runs, "step", color=colour, label=f"N = {width}")
+            plot_accuracy(curves, runs, color=colour, label=f"N = {width}")
             style.plot_error_bars(ends, {width: _finals(runs)}, fmt="o", color=colour)
-        curves.set_xlabel("training step")
-        accuracy_axis(curves)
+        curves.set(xlabel="training step", ylabel=ACCURACY, ylim=PER_CENT)
         style.legend_inside(curves, loc="lower right")
         style.size_axis(ends, "width N")
-        ends.set_ylabel("final test accuracy (%)")
+        ends.set_ylabel(f"final {ACCURACY}")
         figure.suptitle(f"{labels['mupc']}, H = {max(config['depths'])}")
 
 
@@ -66,7 +71,7 @@ def draw_solver_comparison(record: Record, path: PathLike, labels: Labels) -> No
     """Draw accuracy over epochs for each method, and at the end over what a step costs."""
     config = record["config"]
     methods, end = _methods(config), config["epochs"]
-    with style.saved_panels(path, 1, 2, preset=record["preset"], sharey=True) as (figure, axes):
+    with style.saved_panels(path, 1, 2, preset=record["preset"], ylabel=ACCURACY, sharey=True) as (figure, axes):
         curves, costs = axes[0]
         ends: list[Number] = []
         for method, colour in zip(methods, style.cycle(len(methods)), strict=True):
@@ -78,13 +83,81 @@ def draw_solver_comparison(record: Record, path: PathLike, labels: Labels) -> No
             ends += finals
             milliseconds = 1e3 * statistics.median(run["seconds_per_step"] for run in runs)
             style.plot_error_bars(costs, {milliseconds: finals}, fmt="o", color=colour, ms=7)
-        accuracy_axis(curves)
-        if ends:
-            curves.set_ylim(min(ends) - 6, max(ends) + 1)
+        curves.set_ylim((min(ends) - 6, max(ends) + 1) if ends else PER_CENT)
         curves.set(title=f"N = {config['widths'][0]}, H = {max(config['depths'])}", xlabel="epoch")
         costs.set(title=f"after {end:g} epochs", xlabel="time per step (ms)")
         costs.set_xlim(left=0)
         style.legend_outside(figure, curves)
+
+
+def draw_exact_inference(record: Record, path: PathLike, name: str) -> None:
+    """Draw loss, energy and accuracy of training at the exact equilibrium, a panel each, with a curve for each depth.
+    The loss begins at the untrained network's."""
+    config = record["config"]
+    with style.saved_panels(path, 1, 3, preset=record["preset"], xlabel="training step", sharex=True) as (figure, axes):
+        loss, energy, accuracy = axes[0]
+        for depth, colour in style.ramped(config["depths"]):
+            runs = trained_runs(record, depth=depth)
+            if not runs:
+                continue
+            look = {"color": colour, "label": f"H = {depth}"}
+            steps = shortest_steps(runs)
+            losses = [[run["first_train_loss"], *run["history"]["train_loss"][1:]] for run in runs]
+            style.plot_band(loss, steps, losses, **look)
+            style.plot_band(energy, steps[1:], [run["history"]["energy"][1:] for run in runs], **look)
+            plot_accuracy(accuracy, runs, **look)
+        loss.set(title="training MSE of the prediction", ylabel=r"$\frac{1}{2}\|y - f(x)\|^2$")
+        energy.set(title="energy at the equilibrium", ylabel=r"$\mathcal{F}(z^*)$")
+        accuracy.set(title="test accuracy", ylabel=ACCURACY, ylim=PER_CENT)
+        style.log_ticks(loss)
+        style.log_ticks(energy)
+        style.legend_outside(figure, accuracy)
+        figure.suptitle(f"{name}, linear, N = {config['widths'][0]}, {style.written(config['data'])}", fontsize=12)
+
+
+def draw_ratio_maps(record: Record, path: PathLike, labels: Labels) -> None:
+    """Draw the loss divided by the energy at equilibrium over N and H: at initialisation, after a tenth of training,
+    and at the end."""
+    import numpy as np
+
+    config = record["config"]
+    depths = config["depths"]
+    grids = {}
+    for title, moment in MOMENTS.items():
+        widths = config["initial_widths"] if moment is None else config["widths"]
+        values = [[_ratio(record, width, depth, moment) for width in widths] for depth in depths]
+        grids[title] = (widths, np.array(values, float))
+    top = max(np.nanmax(grid, initial=1.1) for _, grid in grids.values())
+    shares = [len(widths) for widths, _ in grids.values()]
+    options = {"preset": record["preset"], "xlabel": "width N", "ylabel": "hidden layers H", "width_ratios": shares}
+    with style.saved_panels(path, 1, len(grids), **options) as (figure, axes):
+        for panel, (title, (widths, grid)) in zip(axes[0], grids.items(), strict=True):
+            shown = {place: value for place, value in np.ndenumerate(grid) if np.isfinite(value)}
+            texts = {place: style.short(value, small=".2f", large=1e4) for place, value in shown.items()}
+            image = style.heat_map(panel, grid, widths, depths, (1, top), texts=texts)
+            panel.tick_params(axis="x", labelsize=9)
+            panel.set_title(title)
+        figure.colorbar(image, ax=axes, fraction=0.03, pad=0.01, label=RATIO)
+        figure.suptitle(f"{next(iter(labels.values()))}, {style.written(config['data'])}", fontsize=12)
+
+
+def draw_ratio_curves(record: Record, path: PathLike, labels: Labels) -> None:
+    """Draw that ratio over training: a panel for each method, a curve for each width."""
+    depth = record["config"]["depths"][0]
+    options = {"preset": record["preset"], "xlabel": "training step", "ylabel": RATIO, "sharex": True, "sharey": True}
+    with style.saved_panels(path, 1, len(labels), **options) as (figure, axes):
+        for panel, (method, name) in zip(axes[0], labels.items(), strict=True):
+            for width, colour in style.ramped(record["config"]["widths"]):
+                rows = style.select(record["data"], width=width, depth=depth, method=method)
+                runs = [row for row in rows if "history" in row]
+                starts = [row["ratio"] for row in rows if "ratio" in row]
+                if runs and starts:
+                    curves = [[start, *_ratios(run)] for start, run in zip(starts, runs, strict=False)]
+                    style.plot_band(panel, shortest_steps(runs), curves, color=colour, label=f"N = {width}")
+            panel.axhline(1, color="black", lw=1, ls=":")
+            panel.set_title(f"{name}, H = {depth}")
+            style.log_ticks(panel)
+        style.legend_outside(figure, axes[0, 0])
 
 
 def plot_finals_over_depth(panel: Axes, record: Record, config: Record, labels: Labels) -> None:
@@ -95,7 +168,7 @@ def plot_finals_over_depth(panel: Axes, record: Record, config: Record, labels: 
         finals = {depth: _finals(found) for depth, found in runs.items()}
         style.plot_error_bars(panel, finals, fmt="o-", color=colour, label=labels[method])
     style.size_axis(panel, "hidden layers H", depths)
-    panel.set(ylabel="final test accuracy (%)", title=f"{style.written(config['data'])}, N = {width}")
+    panel.set(ylabel=f"final {ACCURACY}", title=f"{style.written(config['data'])}, N = {width}")
     panel.legend(loc="best")
 
 
@@ -109,7 +182,7 @@ def shortest_steps(runs: list[Record], axis: str = "step") -> list[Number]:
     return min((run["history"][axis] for run in runs), key=len)
 
 
-def plot_accuracy(panel: Axes, runs: list[Record], axis: str, **look: Any) -> None:
+def plot_accuracy(panel: Axes, runs: list[Record], axis: str = "step", **look: Any) -> None:
     """Plot test accuracy over training, with a cross at the end if a run diverged."""
     if not runs:
         return
@@ -117,15 +190,8 @@ def plot_accuracy(panel: Axes, runs: list[Record], axis: str, **look: Any) -> No
     accuracies = [[100 * value for value in run["history"]["test_accuracy"]] for run in runs]
     style.plot_band(panel, steps, accuracies, **look)
     if any(run["diverged"] for run in runs):
-        last = len(steps) - 1
-        panel.plot(steps[last], statistics.fmean(run[last] for run in accuracies), "x", color=look["color"])
-
-
-def accuracy_axis(panel: Axes, labelled: bool = True) -> None:
-    """Make the y axis one for accuracies in per cent."""
-    panel.set_ylim(0, 101)
-    if labelled:
-        panel.set_ylabel("test accuracy (%)")
+        end = statistics.fmean(accuracy[len(steps) - 1] for accuracy in accuracies)
+        panel.plot(steps[-1], end, "x", color=look["color"])
 
 
 def _methods(config: Record) -> list[str]:
@@ -140,3 +206,19 @@ def _until(run: Record, epoch: float) -> Record:
     """Return the run as if it had ended at an epoch."""
     kept = sum(value <= epoch + 1e-6 for value in run["history"]["epoch"])
     return {**run, "history": {name: values[:kept] for name, values in run["history"].items()}}
+
+
+def _ratios(run: Record) -> list[float]:
+    history = run["history"]
+    return [loss / energy for loss, energy in zip(history["train_loss"][1:], history["energy"][1:], strict=True)]
+
+
+def _ratio(record: Record, width: int, depth: int, moment: float | None) -> float:
+    """Return the median over seeds after a part of training; NaN if there is none."""
+    rows = style.select(record["data"], width=width, depth=depth)
+    if moment is None:
+        found = [row["ratio"] for row in rows if row.get("ratio") is not None]
+    else:
+        curves = [_ratios(row) for row in style.select(rows, diverged=False) if "history" in row]
+        found = [curve[round(moment * (len(curve) - 1))] for curve in curves if curve]
+    return statistics.median(found) if found else float("nan")

@@ -6,7 +6,7 @@ from typing import Any
 
 from . import style
 from .style import Axes, Colour, Labels, PathLike, Record
-from .training import accuracy_axis, plot_accuracy, plot_finals_over_depth, shortest_steps, trained_runs
+from .training import ACCURACY, PER_CENT, plot_accuracy, plot_finals_over_depth, shortest_steps, trained_runs
 
 CEILING = 1e13
 """Where a κ is drawn that float64 cannot tell from infinity."""
@@ -16,15 +16,15 @@ def draw_conditioning_over_training(record: Record, path: PathLike, labels: Labe
     """Draw κ above and test accuracy below, of the same runs: a column for each activation, a curve for each depth,
     and dashed the method to compare with."""
     config = record["config"]
-    columns = len(config["activations"])
-    with style.saved_panels(path, 2, columns, preset=record["preset"], sharex=True, sharey="row") as (figure, axes):
-        for column, activation in enumerate(config["activations"]):
-            above, below = axes[:, column]
-            _plot_conditioning(above, record, activation, column == 0)
+    options = {"preset": record["preset"], "xlabel": "training step", "sharex": True, "sharey": "row"}
+    with style.saved_panels(path, 2, len(config["activations"]), **options) as (figure, axes):
+        for (above, below), activation in zip(axes.T, config["activations"], strict=True):
+            _plot_conditioning(above, record, activation)
             for method, depth, look in _lines(config):
-                plot_accuracy(below, _runs(record, config, method, activation, depth), "step", **look)
-            accuracy_axis(below, column == 0)
-            below.set_xlabel("training step")
+                plot_accuracy(below, _runs(record, config, method, activation, depth), **look)
+            below.set_ylim(PER_CENT)
+        axes[0, 0].set_ylabel(style.KAPPA)
+        axes[1, 0].set_ylabel(ACCURACY)
         for rates in config["rates"][1:]:
             axes[0, 0].plot([], [], "k--", label=labels[rates["method"]])
         style.legend_outside(figure, axes[0, 0])
@@ -37,20 +37,19 @@ def draw_conditioning_with_accuracies(record: Record, path: PathLike, labels: La
     large, method, colours = config["accuracies"], config["rates"][0]["method"], _colours(config)
     deepest = max(large["depths"])
     mupc = f"{labels['mupc']}, H = {deepest}"
-    columns = len(config["activations"])
-    with style.saved_panels(path, 2, columns, preset=record["preset"], sharey="row") as (figure, axes):
-        for column, activation in enumerate(config["activations"]):
-            above, below = axes[:, column]
+    options = {"preset": record["preset"], "xlabel": "training step", "sharey": "row"}
+    with style.saved_panels(path, 2, len(config["activations"]), **options) as (figure, axes):
+        for (above, below), activation in zip(axes.T, config["activations"], strict=True):
             for depth in large["depths"]:
                 runs = _runs(record, large, method, activation, depth)
-                plot_accuracy(above, runs, "step", color=colours[depth], label=f"H = {depth}")
+                plot_accuracy(above, runs, color=colours[depth], label=f"H = {depth}")
             runs = _runs(record, large, "mupc", activation, deepest)
-            plot_accuracy(above, runs, "step", color="black", ls="--", label=mupc)
-            accuracy_axis(above, column == 0)
-            _plot_conditioning(below, record, activation, column == 0)
-            above.set_title(f"{style.written(activation)}, N = {large['widths'][0]}")
+            plot_accuracy(above, runs, color="black", ls="--", label=mupc)
+            _plot_conditioning(below, record, activation)
+            above.set(title=f"{style.written(activation)}, N = {large['widths'][0]}", ylim=PER_CENT)
             below.set_title(f"{style.written(activation)}, N = {config['widths'][0]}")
-            below.set_xlabel("training step")
+        axes[0, 0].set_ylabel(ACCURACY)
+        axes[1, 0].set_ylabel(style.KAPPA)
         style.legend_outside(figure, *axes[::-1, 0], order=[f"H = {depth}" for depth in colours])
         figure.suptitle(_title(config, labels))
 
@@ -61,31 +60,25 @@ def draw_one_step_conditioning(record: Record, path: PathLike, labels: Labels) -
     with style.saved_panels(path, 1, 2, size=(10.5, style.PANEL[1]), preset=record["preset"]) as (figure, axes):
         finals, kappa = axes[0]
         plot_finals_over_depth(finals, record, config["accuracies"], labels)
-        _plot_conditioning(kappa, record, config["activations"][0], True)
-        kappa.set(title=f"one inference step, N = {config['widths'][0]}", xlabel="training step")
+        _plot_conditioning(kappa, record, config["activations"][0])
+        kappa.set(title=f"one inference step, N = {config['widths'][0]}", xlabel="training step", ylabel=style.KAPPA)
         style.legend_outside(figure, kappa)
 
 
-def _plot_conditioning(panel: Axes, record: Record, activation: str, labelled: bool) -> None:
+def _plot_conditioning(panel: Axes, record: Record, activation: str) -> None:
     """Plot κ over training for each depth: the median over seeds, and a band from the least to the greatest."""
     config = record["config"]
     for method, depth, look in _lines(config):
         runs = _runs(record, config, method, activation, depth)
-        if runs:
-            _plot_kappa(panel, runs, **look)
+        if not runs:
+            continue
+        seeds = [run["history"]["condition_number"] for run in runs]
+        at = [[CEILING if kappa is None else kappa for kappa in found] for found in zip(*seeds, strict=False)]
+        panel.plot(shortest_steps(runs), [statistics.median(found) for found in at], **look)
+        if len(runs) > 1 and look["ls"] == "-":
+            style.fill(panel, shortest_steps(runs), list(map(min, at)), list(map(max, at)), look["color"])
     style.log_ticks(panel)
     panel.set_title(style.written(activation))
-    if labelled:
-        panel.set_ylabel(r"condition number $\kappa$")
-
-
-def _plot_kappa(panel: Axes, runs: list[Record], **look: Any) -> None:
-    steps = shortest_steps(runs)
-    seeds = [run["history"]["condition_number"] for run in runs]
-    at = [[CEILING if kappa is None else kappa for kappa in found] for found in zip(*seeds, strict=False)]
-    panel.plot(steps, [statistics.median(found) for found in at], **look)
-    if len(runs) > 1 and look["ls"] == "-":
-        style.fill(panel, steps, [min(found) for found in at], [max(found) for found in at], look["color"])
 
 
 def _lines(config: Record) -> Iterator[tuple[str, int, dict[str, Any]]]:

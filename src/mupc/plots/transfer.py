@@ -1,11 +1,14 @@
-"""Losses over the two learning rates, of a small and of a large network, with the optimum of each."""
+"""Losses over the two learning rates, of small and of large networks, with the optimum of each."""
 
 import math
-from collections.abc import Sequence
+import statistics
+from collections.abc import Mapping, Sequence
 
 from . import style
-from .style import Axes, Number, PathLike, Record
+from .style import Array, Axes, Number, PathLike, Record
 
+GRID_PANEL = (2.3, 2.7)
+"""Width and height of one of many panels, in inches."""
 LEAST_SIZE = (5.0, 4.2)
 """Width and height of a panel, in inches, below which its title and labels would not fit."""
 
@@ -76,3 +79,57 @@ def _plot_marks(
         box.set_clip_on(False)
         panel.add_patch(box)
     panel.legend(loc="upper center", bbox_to_anchor=(0.5, -0.24), ncols=2, fontsize=9, handlelength=1.5)
+
+
+def draw_transfer_grids(record: Record, path: PathLike, ladders: Mapping[str, Sequence[tuple[int, int]]]) -> None:
+    """Draw training losses over both learning rates, a row for each ladder of networks (width, depth), smallest first.
+    A star marks the optimum of each network, a circle that of the smallest."""
+    import numpy as np
+
+    config = record["config"]
+    etas, betas = sorted(config["etas"]), sorted(config["betas"])
+    grids = {size: _losses(record, size, etas, betas) for ladder in ladders.values() for size in ladder}
+    finite = [value for grid in grids.values() for value in grid[np.isfinite(grid)]]
+    low, high = (min(finite), max(finite)) if finite else (0.1, 1.0)
+    columns = max(len(ladder) for ladder in ladders.values())
+    options = {
+        "size": (GRID_PANEL[0] * columns + 1, GRID_PANEL[1] * len(ladders)),
+        "preset": record["preset"],
+        "sharex": True,
+        "sharey": True,
+        "xlabel": r"activity rate $\beta$",
+        "ylabel": r"weight rate $\eta$",
+    }
+    with style.saved_panels(path, len(ladders), columns, **options) as (figure, axes):
+        for panels, ladder in zip(axes, ladders.values(), strict=True):
+            start = _lowest(grids[ladder[0]])
+            for panel, (width, depth) in zip(panels, ladder, strict=False):
+                grid = grids[width, depth]
+                image = style.heat_map(panel, grid, betas, etas, (low, max(high, 1.01 * low)), dark_high=True)
+                panel.plot(*start, "o", ms=11, mfc="none", mec=style.RED, mew=2)
+                panel.plot(*_lowest(grid), "*", ms=9, color=style.RED)
+                panel.set_title(f"N = {width}, H = {depth}", fontsize=10)
+        for panel in axes[-1]:
+            panel.tick_params(axis="x", labelrotation=90, labelsize=8)
+        figure.colorbar(image, ax=axes, fraction=0.02, pad=0.01, label="lowest training loss")
+
+
+def _losses(record: Record, size: tuple[int, int], etas: list[float], betas: list[float]) -> Array:
+    """Return the mean over seeds (η, β); NaN where a run diverged or is missing."""
+    import numpy as np
+
+    found: dict[tuple[float, float], list[float]] = {}
+    for row in style.select(record["data"], width=size[0], depth=size[1]):
+        loss = None if row["diverged"] else row["lowest_train_loss"]
+        found.setdefault((row["eta"], row["beta"]), []).append(float("nan") if loss is None else loss)
+    return np.array([[statistics.fmean(found.get((eta, beta), [float("nan")])) for beta in betas] for eta in etas])
+
+
+def _lowest(grid: Array) -> tuple[list[int], list[int]]:
+    """Return the column and the row of the lowest value, as lists to plot; empty ones if there is none."""
+    import numpy as np
+
+    if not np.any(np.isfinite(grid)):
+        return [], []
+    row, column = np.unravel_index(np.nanargmin(grid), grid.shape)
+    return [int(column)], [int(row)]
