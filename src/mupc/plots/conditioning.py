@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from . import style
 from .landscape import plot_contours
-from .style import Axes, Labels, PathLike, Record, ScalarMappable, select
+from .style import Axes, Labels, Options, PathLike, Record, ScalarMappable, select
 
 LIMIT = 1e12
 """Above this, float64 cannot tell κ from infinity."""
@@ -24,7 +24,7 @@ def draw_condition_grid(record: Record, path: PathLike, labels: Labels) -> None:
     config = record["config"]
     activations, depths = config["activations"], config["slices"]
     rows = len(labels) + len(depths)
-    with style.saved_panels(path, rows, len(activations), preset=record["preset"]) as (figure, axes):
+    with style.saved_panels(path, rows, len(activations), record) as (figure, axes):
         images = []
         for column, activation in enumerate(activations):
             for row, (kind, label) in enumerate(labels.items()):
@@ -39,8 +39,8 @@ def draw_condition_grid(record: Record, path: PathLike, labels: Labels) -> None:
 def draw_extreme_eigenvalues(record: Record, path: PathLike, labels: Labels) -> None:
     """Draw λmax above and λmin below, over hidden layers; a column for each activation, a line for each width."""
     config = record["config"]
-    options = {"preset": record["preset"], "xlabel": "hidden layers H", "sharex": True, "sharey": "row"}
-    with style.saved_panels(path, 2, len(config["activations"]), **options) as (figure, axes):
+    options: Options = {"xlabel": "hidden layers H", "sharex": True, "sharey": "row"}
+    with style.saved_panels(path, 2, len(config["activations"]), record, **options) as (figure, axes):
         for (above, below), activation in zip(axes.T, config["activations"], strict=True):
             rows = select(record["data"], activation=activation)
             for panel, name in ((above, "largest"), (below, "smallest")):
@@ -65,8 +65,7 @@ def draw_condition_powers(record: Record, path: PathLike, labels: Labels) -> Non
     time taken."""
     config = record["config"]
     widths, depths = config["widths"], config["depths"]
-    options = {"preset": record["preset"], "ylabel": style.KAPPA, "sharex": True}
-    with style.saved_panels(path, 1, len(labels) + 1, **options) as (figure, axes):
+    with style.saved_panels(path, 1, len(labels) + 1, record, ylabel=style.KAPPA, sharex=True) as (figure, axes):
         *curves, clock = axes[0]
         for panel, (kind, label) in zip(curves, labels.items(), strict=True):
             for width, colour in style.ramped(widths):
@@ -88,7 +87,7 @@ def draw_condition_powers(record: Record, path: PathLike, labels: Labels) -> Non
 def draw_activity_decay(record: Record, path: PathLike, decays: Mapping[str, float]) -> None:
     """Draw a panel of condition numbers for each activation, and one of the accuracies of the methods with `decays`."""
     activations = record["config"]["activations"]
-    with style.saved_panels(path, 1, len(activations) + 1, preset=record["preset"]) as (figure, axes):
+    with style.saved_panels(path, 1, len(activations) + 1, record) as (figure, axes):
         *maps, accuracy = axes[0]
         for panel, activation in zip(maps, activations, strict=True):
             image = _plot_heat_map(panel, record, "sp", activation)
@@ -109,7 +108,7 @@ def draw_automatic_steps(record: Record, path: PathLike, labels: Labels) -> None
     """Draw inference steps over κ for each setting, with lines of slope ½ and 1 to compare with, and κ over depth."""
     import numpy as np
 
-    with style.saved_panels(path, 1, 2, preset=record["preset"]) as (figure, axes):
+    with style.saved_panels(path, 1, 2, record) as (figure, axes):
         steps, kappa = axes[0]
         for (name, label), colour, slope in zip(labels.items(), style.COLOURS, (0.5, 1.0), strict=False):
             points = [(row["condition_number"], row[name]) for row in record["data"] if row[name]]

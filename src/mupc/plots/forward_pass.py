@@ -14,7 +14,7 @@ LOOKS = {
 def draw_forward_pass(record: Record, path: PathLike) -> None:
     """Draw a panel for each parameterisation: mean |z| of the last hidden layer over the number of layers."""
     depths = sorted(record["config"]["layers"])
-    with style.saved_panels(path, 1, len(LABELS), preset=record["preset"], sharex=True) as (_, axes):
+    with style.saved_panels(path, 1, len(LABELS), record, sharex=True) as (_, axes):
         for panel, (kind, label) in zip(axes[0], LABELS.items(), strict=True):
             for activation in record["config"]["activations"]:
                 rows = style.select(record["data"], kind=kind, activation=activation)

@@ -18,7 +18,7 @@ def draw_chain_dynamics(record: Record, path: PathLike, name: str) -> None:
     config = record["config"]
     depth = config["hidden_layers"]
     layers = range(1, depth + 1)
-    with style.saved_panels(path, 2, len(STARTS), preset=record["preset"], sharey="row") as (_, axes):
+    with style.saved_panels(path, 2, len(STARTS), record, sharey="row") as (_, axes):
         for column, (start, label) in enumerate(STARTS.items()):
             above, below = axes[:, column]
             rows = select(record["data"], start=start)
@@ -48,7 +48,7 @@ def draw_network_dynamics(record: Record, path: PathLike, labels: Labels, layers
     exact solution. The last row has all methods: the distance to that solution, or else the movement."""
     config = record["config"]
     depth, betas, linear = config["hidden_layers"], config["betas"], config["activation"] == "linear"
-    panels = style.saved_panels(path, len(labels) + 1, len(betas), preset=record["preset"], sharex=True, sharey="row")
+    panels = style.saved_panels(path, len(labels) + 1, len(betas), record, sharex=True, sharey="row")
     with panels as (_, axes):
         for column, beta in enumerate(betas):
             for row, (method, label) in enumerate(labels.items()):

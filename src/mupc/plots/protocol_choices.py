@@ -20,7 +20,7 @@ def draw_protocol_choices(
     difference in points from the reference and the number of layers that learn.
     """
     depths, count = record["config"]["depths"], len(names)
-    with style.saved_panels(path, 1, 2, size=(8.4, 1.2 + 0.32 * count), preset=record["preset"]) as (figure, axes):
+    with style.saved_panels(path, 1, 2, record, size=(8.4, 1.2 + 0.32 * count)) as (figure, axes):
         moves, layers = axes[0]
         for index, ((depth, colour), marker) in enumerate(zip(style.ramped(depths), "os^Dv", strict=False)):
             aside = APART * (index - (len(depths) - 1) / 2)

@@ -5,7 +5,7 @@ import statistics
 from collections.abc import Sequence
 
 from . import style
-from .style import GREY, Array, Axes, Labels, PathLike, Record
+from .style import GREY, Array, Axes, Labels, Options, PathLike, Record
 
 MOST_PANELS, BINS = 12, 60
 PART_BINS, PART_PANEL = 40, 2.3
@@ -100,9 +100,8 @@ def draw_block_spectra(
     values = [value for row in record["data"] for value in (row["quantiles"][0], row["quantiles"][-1])]
     edges = np.linspace(min(values, default=0.0), max(values, default=1.0), PART_BINS + 1)
     size = max(10.0, PART_PANEL * len(sizes)), PART_PANEL * len(labels) + 0.5
-    options = {"size": size, "preset": record["preset"], "sharex": True, "sharey": True}
-    xlabel = rf"eigenvalue of ${symbol}$"
-    with style.saved_panels(path, len(labels), len(sizes), xlabel=xlabel, **options) as (figure, axes):
+    options: Options = {"size": size, "xlabel": rf"eigenvalue of ${symbol}$", "sharex": True, "sharey": True}
+    with style.saved_panels(path, len(labels), len(sizes), record, **options) as (figure, axes):
         for panels, (normalisation, label) in zip(axes, labels.items(), strict=True):
             for panel, at in zip(panels, sizes, strict=True):
                 for row in style.select(record["data"], normalisation=normalisation, **{varied: at}):

@@ -23,6 +23,7 @@ Number = int | float
 X = TypeVar("X", bound=Number)
 Colour = str | tuple[float, float, float, float]
 PathLike = str | Path
+Options = dict[str, Any]
 Record = Mapping[str, Any]
 """A saved result, or a row of its table."""
 Labels = Mapping[str, str]
@@ -97,19 +98,19 @@ def saved_panels(
     path: PathLike,
     rows: int = 1,
     columns: int = 1,
+    record: Record | None = None,
     *,
     size: tuple[float, float] | None = None,
-    preset: str = "paper",
     xlabel: str = "",
     ylabel: str = "",
     **options: Any,
 ) -> Iterator[tuple[Figure, Array]]:
     """Open a figure with equal panels, and save it as a PNG file at the end. Needs no screen.
 
-    **Arguments:** the file; rows and columns of panels; the `size` of the figure in inches (default: `PANEL` for each
-    panel); the `preset` that its data come from, named under the figure unless it is the paper's; the labels of the
-    last row's x axes and of the first column's y axes; options of matplotlib's `subplots`. The panels
-    are indexed `axes[row, column]`.
+    **Arguments:** the file; rows and columns of panels; the `record` of the data, to name its preset under the figure
+    unless it is the paper's; the `size` of the figure in inches (default: `PANEL` for each panel); the labels of the
+    last row's x axes and of the first column's y axes; options of matplotlib's `subplots`. The panels are indexed
+    `axes[row, column]`.
     """
     from matplotlib import rc_context
     from matplotlib.backends.backend_agg import FigureCanvasAgg
@@ -124,8 +125,8 @@ def saved_panels(
         for panel in axes[:, 0]:
             panel.set_ylabel(ylabel)
         yield figure, axes
-        if preset != "paper":
-            figure.supxlabel(f"{preset} preset: not a reproduction", fontsize=8, color=GREY)
+        if record and record["preset"] != "paper":
+            figure.supxlabel(f"{record['preset']} preset: not a reproduction", fontsize=8, color=GREY)
         save(figure, path)
 
 
@@ -144,9 +145,9 @@ def select(rows: Iterable[Record], **wanted: object) -> list[Record]:
     return [row for row in rows if all(name in row and row[name] == value for name, value in wanted.items())]
 
 
-def medians(rows: Iterable[Record], x: str, y: str) -> dict[Any, float]:
+def medians(rows: Iterable[Record], x: str, y: str) -> dict[Any, Number]:
     """Return the median of the rows' y, over seeds, at each of their x in order; None is left out."""
-    found: dict[Any, list[float]] = {}
+    found: dict[Any, list[Number]] = {}
     for row in rows:
         if row[y] is not None:
             found.setdefault(row[x], []).append(row[y])

@@ -1,8 +1,8 @@
 """A sweep: a contour figure over two numbers with the optimum marked, or lines over one."""
 
-import math
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 from . import style
 from .style import Axes, Number, PathLike, Record, ScalarMappable
@@ -93,7 +93,9 @@ def draw_sweep_lines(
     """
     families: dict[str, list[Record]] = {}
     for cell in cells:
-        families.setdefault(_other_settings(cell, (x, "seed")), []).append(cell)
+        others = {name: at for name, at in cell["settings"].items() if name not in (x, "seed")}
+        texts = [setting_label(name) + f" = {at:{'.3g' * isinstance(at, float)}}" for name, at in others.items()]
+        families.setdefault(", ".join(texts), []).append(cell)
     with style.saved_panels(path, size=(6.8 if len(families) > 1 else 6.4, 4.2)) as (figure, ((panel,),)):
         for (name, family), colour in style.ramped(list(families.items())[:MOST_LINES]):
             seeds = [(cell["settings"][x], cell["value"]) for cell in family if cell["value"] is not None]
@@ -118,13 +120,10 @@ def setting_label(name: str) -> str:
 
 def seed_means(cells: Iterable[Record], names: Sequence[str]) -> dict[Point, Number | None]:
     """Return the mean value of the cells at each point, None where one of them diverged."""
-    found: dict[Point, list[Number | None]] = {}
+    found: dict[Point, list[Any]] = {}
     for cell in cells:
         found.setdefault(tuple(cell["settings"][name] for name in names), []).append(cell["value"])
-    return {
-        point: None if None in values else statistics.fmean(value for value in values if value is not None)
-        for point, values in found.items()
-    }
+    return {point: None if None in values else statistics.fmean(values) for point, values in found.items()}
 
 
 def _plot_contours(panel: Axes, finite: Mapping[Point, Number], logarithmic: Sequence[bool]) -> ScalarMappable:
@@ -167,12 +166,3 @@ def _number_axis(panel: Axes, which: str, values: Sequence[Number]) -> None:
         named = values if len(values) <= MOST_TICKS // 2 else values[::2]
         axis.set_ticks(values, [f"{value:.3g}" if value in named else "" for value in values])
     axis.set_minor_locator(NullLocator())
-
-
-def _other_settings(cell: Record, without: Sequence[str]) -> str:
-    rest = {name: value for name, value in cell["settings"].items() if name not in without}
-    return ", ".join(f"{setting_label(name)} = {_short(value)}" for name, value in rest.items())
-
-
-def _short(value: object) -> str:
-    return f"{value:.3g}" if isinstance(value, float) and math.isfinite(value) else str(value)

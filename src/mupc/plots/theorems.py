@@ -9,7 +9,7 @@ from .style import Axes, PathLike, Record
 def draw_theorems(record: Record, path: PathLike) -> None:
     """Draw smallest eigenvalues over the scale of weights, distances over L/N, and descent to the forward pass."""
     config, data = record["config"], record["data"]
-    with style.saved_panels(path, 1, 3, preset=record["preset"]) as (_, axes):
+    with style.saved_panels(path, 1, 3, record) as (_, axes):
         convex, limit, free = axes[0]
         _plot_convexity(convex, data, config["scaled_depths"])
         _plot_limit(limit, data, config["depths"])

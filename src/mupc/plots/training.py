@@ -5,7 +5,7 @@ import statistics
 from typing import Any
 
 from . import style
-from .style import Axes, Labels, Number, PathLike, Record
+from .style import Axes, Labels, Number, Options, PathLike, Record
 
 ACCURACY = "test accuracy (%)"
 PER_CENT = (0, 101)
@@ -19,14 +19,8 @@ COLOURS = {"mupc": style.BLUE, "sp": style.RED, "bp": style.GREEN}
 def draw_accuracy_over_depth(record: Record, path: PathLike, labels: Labels) -> None:
     """Draw a panel for each method (columns) and activation (rows), a curve for each depth."""
     activations, methods = record["config"]["activations"], _methods(record["config"])
-    options = {
-        "preset": record["preset"],
-        "xlabel": "training step",
-        "ylabel": ACCURACY,
-        "sharex": True,
-        "sharey": True,
-    }
-    with style.saved_panels(path, len(activations), len(methods), **options) as (_, axes):
+    options: Options = {"xlabel": "training step", "ylabel": ACCURACY, "sharex": True, "sharey": True}
+    with style.saved_panels(path, len(activations), len(methods), record, **options) as (_, axes):
         for panel, (activation, method) in zip(axes.flat, itertools.product(activations, methods), strict=True):
             for depth, colour in style.ramped(record["config"]["depths"]):
                 runs = trained_runs(record, method=method, activation=activation, depth=depth)
@@ -39,7 +33,7 @@ def draw_accuracy_over_depth(record: Record, path: PathLike, labels: Labels) -> 
 def draw_accuracy_over_epochs(record: Record, path: PathLike, labels: Labels) -> None:
     """Draw one panel with a curve for each method."""
     config = record["config"]
-    with style.saved_panels(path, preset=record["preset"], xlabel="epoch", ylabel=ACCURACY) as (_, ((panel,),)):
+    with style.saved_panels(path, record=record, xlabel="epoch", ylabel=ACCURACY) as (_, ((panel,),)):
         trained = []
         for method in _methods(config):
             runs = trained_runs(record, method=method)
@@ -54,7 +48,7 @@ def draw_accuracy_over_epochs(record: Record, path: PathLike, labels: Labels) ->
 def draw_accuracy_over_width(record: Record, path: PathLike, labels: Labels) -> None:
     """Draw accuracy over training for each width, and at the end over width."""
     config = record["config"]
-    with style.saved_panels(path, 1, 2, preset=record["preset"]) as (figure, axes):
+    with style.saved_panels(path, 1, 2, record) as (figure, axes):
         curves, ends = axes[0]
         for width, colour in style.ramped(config["widths"]):
             runs = trained_runs(record, method="mupc", width=width)
@@ -71,7 +65,7 @@ def draw_solver_comparison(record: Record, path: PathLike, labels: Labels) -> No
     """Draw accuracy over epochs for each method, and at the end over what a step costs."""
     config = record["config"]
     methods, end = _methods(config), config["epochs"]
-    with style.saved_panels(path, 1, 2, preset=record["preset"], ylabel=ACCURACY, sharey=True) as (figure, axes):
+    with style.saved_panels(path, 1, 2, record, ylabel=ACCURACY, sharey=True) as (figure, axes):
         curves, costs = axes[0]
         ends: list[Number] = []
         for method, colour in zip(methods, style.cycle(len(methods)), strict=True):
@@ -94,13 +88,13 @@ def draw_exact_inference(record: Record, path: PathLike, name: str) -> None:
     """Draw loss, energy and accuracy of training at the exact equilibrium, a panel each, with a curve for each depth.
     The loss begins at the untrained network's."""
     config = record["config"]
-    with style.saved_panels(path, 1, 3, preset=record["preset"], xlabel="training step", sharex=True) as (figure, axes):
+    with style.saved_panels(path, 1, 3, record, xlabel="training step", sharex=True) as (figure, axes):
         loss, energy, accuracy = axes[0]
         for depth, colour in style.ramped(config["depths"]):
             runs = trained_runs(record, depth=depth)
             if not runs:
                 continue
-            look = {"color": colour, "label": f"H = {depth}"}
+            look: dict[str, Any] = {"color": colour, "label": f"H = {depth}"}
             steps = shortest_steps(runs)
             losses = [[run["first_train_loss"], *run["history"]["train_loss"][1:]] for run in runs]
             style.plot_band(loss, steps, losses, **look)
@@ -129,8 +123,8 @@ def draw_ratio_maps(record: Record, path: PathLike, labels: Labels) -> None:
         grids[title] = (widths, np.array(values, float))
     top = max(np.nanmax(grid, initial=1.1) for _, grid in grids.values())
     shares = [len(widths) for widths, _ in grids.values()]
-    options = {"preset": record["preset"], "xlabel": "width N", "ylabel": "hidden layers H", "width_ratios": shares}
-    with style.saved_panels(path, 1, len(grids), **options) as (figure, axes):
+    options: Options = {"xlabel": "width N", "ylabel": "hidden layers H", "width_ratios": shares}
+    with style.saved_panels(path, 1, len(grids), record, **options) as (figure, axes):
         for panel, (title, (widths, grid)) in zip(axes[0], grids.items(), strict=True):
             shown = {place: value for place, value in np.ndenumerate(grid) if np.isfinite(value)}
             texts = {place: style.short(value, small=".2f", large=1e4) for place, value in shown.items()}
@@ -144,8 +138,8 @@ def draw_ratio_maps(record: Record, path: PathLike, labels: Labels) -> None:
 def draw_ratio_curves(record: Record, path: PathLike, labels: Labels) -> None:
     """Draw that ratio over training: a panel for each method, a curve for each width."""
     depth = record["config"]["depths"][0]
-    options = {"preset": record["preset"], "xlabel": "training step", "ylabel": RATIO, "sharex": True, "sharey": True}
-    with style.saved_panels(path, 1, len(labels), **options) as (figure, axes):
+    options: Options = {"xlabel": "training step", "ylabel": RATIO, "sharex": True, "sharey": True}
+    with style.saved_panels(path, 1, len(labels), record, **options) as (figure, axes):
         for panel, (method, name) in zip(axes[0], labels.items(), strict=True):
             for width, colour in style.ramped(record["config"]["widths"]):
                 rows = style.select(record["data"], width=width, depth=depth, method=method)

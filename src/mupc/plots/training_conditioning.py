@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from . import style
-from .style import Axes, Colour, Labels, PathLike, Record
+from .style import Axes, Colour, Labels, Options, PathLike, Record
 from .training import ACCURACY, PER_CENT, plot_accuracy, plot_finals_over_depth, shortest_steps, trained_runs
 
 CEILING = 1e13
@@ -16,8 +16,8 @@ def draw_conditioning_over_training(record: Record, path: PathLike, labels: Labe
     """Draw κ above and test accuracy below, of the same runs: a column for each activation, a curve for each depth,
     and dashed the method to compare with."""
     config = record["config"]
-    options = {"preset": record["preset"], "xlabel": "training step", "sharex": True, "sharey": "row"}
-    with style.saved_panels(path, 2, len(config["activations"]), **options) as (figure, axes):
+    options: Options = {"xlabel": "training step", "sharex": True, "sharey": "row"}
+    with style.saved_panels(path, 2, len(config["activations"]), record, **options) as (figure, axes):
         for (above, below), activation in zip(axes.T, config["activations"], strict=True):
             _plot_conditioning(above, record, activation)
             for method, depth, look in _lines(config):
@@ -37,8 +37,8 @@ def draw_conditioning_with_accuracies(record: Record, path: PathLike, labels: La
     large, method, colours = config["accuracies"], config["rates"][0]["method"], _colours(config)
     deepest = max(large["depths"])
     mupc = f"{labels['mupc']}, H = {deepest}"
-    options = {"preset": record["preset"], "xlabel": "training step", "sharey": "row"}
-    with style.saved_panels(path, 2, len(config["activations"]), **options) as (figure, axes):
+    panels = style.saved_panels(path, 2, len(config["activations"]), record, xlabel="training step", sharey="row")
+    with panels as (figure, axes):
         for (above, below), activation in zip(axes.T, config["activations"], strict=True):
             for depth in large["depths"]:
                 runs = _runs(record, large, method, activation, depth)
@@ -57,7 +57,7 @@ def draw_conditioning_with_accuracies(record: Record, path: PathLike, labels: La
 def draw_one_step_conditioning(record: Record, path: PathLike, labels: Labels) -> None:
     """Draw the accuracy at the end over depth, for each method; and κ over training of smaller networks."""
     config = record["config"]
-    with style.saved_panels(path, 1, 2, size=(10.5, style.PANEL[1]), preset=record["preset"]) as (figure, axes):
+    with style.saved_panels(path, 1, 2, record, size=(10.5, style.PANEL[1])) as (figure, axes):
         finals, kappa = axes[0]
         plot_finals_over_depth(finals, record, config["accuracies"], labels)
         _plot_conditioning(kappa, record, config["activations"][0])

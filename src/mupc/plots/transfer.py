@@ -5,7 +5,7 @@ import statistics
 from collections.abc import Mapping, Sequence
 
 from . import style
-from .style import Array, Axes, Number, PathLike, Record
+from .style import Array, Axes, Number, Options, PathLike, Record
 
 GRID_PANEL = (2.3, 2.7)
 """Width and height of one of many panels, in inches."""
@@ -48,22 +48,18 @@ def _plot_losses(panel: Axes, cells: Sequence[Record], columns: list[Number], ro
 
     outline = [withStroke(linewidth=2, foreground="white")]  # black letters are readable on any colour
     losses = np.full((len(rows), len(columns)), np.nan)
-    diverged = 0
     for cell in cells:
-        column, row = columns.index(cell["weight_lr"]), rows.index(cell["activity_lr"])
-        loss = cell["loss"]
-        if loss is not None and math.isfinite(loss):
-            losses[row, column] = loss
-            text = f"{loss:.3f}" if loss < 100 else f"{loss:.0e}"
-        else:
-            diverged += 1
-            text = "×"
+        column, row, loss = columns.index(cell["weight_lr"]), rows.index(cell["activity_lr"]), cell["loss"]
+        finite = loss is not None and math.isfinite(loss)
+        losses[row, column] = loss if finite else np.nan
+        text = "×" if not finite else f"{loss:.3f}" if loss < 100 else f"{loss:.0e}"
         panel.text(column, row, text, ha="center", va="center", fontsize=8, path_effects=outline)
-    if np.isfinite(losses).any():
+    known = np.isfinite(losses).sum()
+    if known:
         low, high = np.nanmin(losses), np.nanmax(losses)
         panel.imshow(losses, norm=LogNorm(low, max(high, 1.001 * low)), cmap="viridis_r", aspect="auto")
     style.name_cells(panel, columns, rows)
-    notes = ", × diverged" * bool(diverged) + ", blank not tried" * (len(cells) < losses.size)
+    notes = ", × diverged" * bool(known < len(cells)) + ", blank not tried" * (len(cells) < losses.size)
     panel.set(xlabel=f"weight learning rate η{notes}", ylabel="activity learning rate, per sample")
     panel.set(xlim=(-0.5, len(columns) - 0.5), ylim=(-0.5, len(rows) - 0.5))
 
@@ -92,15 +88,10 @@ def draw_transfer_grids(record: Record, path: PathLike, ladders: Mapping[str, Se
     finite = [value for grid in grids.values() for value in grid[np.isfinite(grid)]]
     low, high = (min(finite), max(finite)) if finite else (0.1, 1.0)
     columns = max(len(ladder) for ladder in ladders.values())
-    options = {
-        "size": (GRID_PANEL[0] * columns + 1, GRID_PANEL[1] * len(ladders)),
-        "preset": record["preset"],
-        "sharex": True,
-        "sharey": True,
-        "xlabel": r"activity rate $\beta$",
-        "ylabel": r"weight rate $\eta$",
-    }
-    with style.saved_panels(path, len(ladders), columns, **options) as (figure, axes):
+    size = GRID_PANEL[0] * columns + 1, GRID_PANEL[1] * len(ladders)
+    options: Options = {"size": size, "sharex": True, "sharey": True}
+    labels = {"xlabel": r"activity rate $\beta$", "ylabel": r"weight rate $\eta$"}
+    with style.saved_panels(path, len(ladders), columns, record, **options | labels) as (figure, axes):
         for panels, ladder in zip(axes, ladders.values(), strict=True):
             start = _lowest(grids[ladder[0]])
             for panel, (width, depth) in zip(panels, ladder, strict=False):
