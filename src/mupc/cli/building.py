@@ -1,9 +1,9 @@
 """Build what a training run needs from its flags: data, network, algorithm, energy and configuration."""
 
-import contextlib
 import math
-from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple, cast
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from typing import Any, NamedTuple
 
 import jax
 import jax.random as jr
@@ -15,19 +15,16 @@ from ..io import checks
 from ..learning import BP, PC, AbstractAlgorithm
 from ..network import Network
 from ..training import TrainConfig
-from .config import TrainFlags
+from .config import TrainFlags, pick
 from .flags import FormFlags, InferenceFlags
 from .parsing import flag
 
 EVALUATIONS = 10
-ODE_TOL = 1e-3
 
 
-@contextlib.contextmanager
-def number_format(precision: str) -> Iterator[None]:
-    """Turn JAX's 64-bit mode on if the run asks for it, and off otherwise."""
-    with jax.enable_x64(precision == "float64"):
-        yield
+def number_format(precision: str) -> AbstractContextManager[None]:
+    """Return a context with JAX's 64-bit mode on if the run asks for it, and off otherwise."""
+    return jax.enable_x64(precision == "float64")
 
 
 def load_data(flags: TrainFlags) -> Dataset:
@@ -38,54 +35,32 @@ def load_data(flags: TrainFlags) -> Dataset:
 
 def build(flags: TrainFlags, dataset: Dataset) -> tuple[Network, AbstractAlgorithm]:
     """Return the network, sized for a data set, and the algorithm that trains it."""
-    network = Network(
-        dataset.in_size,
-        dataset.out_size,
-        width=flags.width,
-        hidden_layers=flags.hidden_layers,
-        **network_options(flags),
-        key=jr.key(checks.seed(flags.seed)),
-    )
+    sizes = {"width": flags.width, "hidden_layers": flags.hidden_layers}
+    key = jr.key(checks.seed(flags.seed))
+    network = Network(dataset.in_size, dataset.out_size, **sizes, **network_options(flags), key=key)
     return network, PC(make_solver(flags)) if flags.method == "pc" else BP()
 
 
 def network_options(flags: FormFlags) -> dict[str, Any]:
     """Return the arguments of `mupc.Network` that do not depend on its size."""
-    return {
-        "activation": flags.activation,
-        "parameterisation": flags.parameterisation,
-        "skip": flags.skip,
-        "use_bias": flags.bias,
-        "init": flags.init,
-    }
+    options = pick(flags, FormFlags)
+    return {**options, "use_bias": options.pop("bias")}
 
 
 def make_energy(flags: TrainFlags) -> Energy:
     """Return the energy."""
-    return Energy(
-        loss=flags.loss,
-        output_precision=flags.output_precision,
-        activity_decay=flags.activity_decay if flags.method == "pc" else 0.0,
-        weight_decay=flags.weight_decay,
-        orthogonality=flags.orthogonality,
-    )
+    options = pick(flags, Energy)
+    return Energy(**options if flags.method == "pc" else options | {"activity_decay": 0.0})
 
 
 def train_config(flags: TrainFlags, dataset: Dataset, **settings: Any) -> TrainConfig:
     """Return the configuration of training, with further `settings` that are not flags of every command."""
-    return TrainConfig(
-        epochs=flags.epochs,
-        batch_size=flags.batch_size,
-        weight_lr=flags.chosen_weight_lr,
-        seed=flags.seed,
-        energy=make_energy(flags),
-        optimiser=flags.optimiser,
-        schedule=flags.schedule,
-        evaluate_every=evaluation_interval(flags, len(dataset.train)),
-        augment=flags.augment,
-        precision=flags.precision,
-        **settings,
-    )
+    chosen = {
+        "weight_lr": flags.chosen_weight_lr,
+        "energy": make_energy(flags),
+        "evaluate_every": evaluation_interval(flags, len(dataset.train)),
+    }
+    return TrainConfig(**pick(flags, TrainConfig) | chosen | settings)
 
 
 def evaluation_interval(flags: TrainFlags, samples: int) -> int | None:
@@ -96,16 +71,48 @@ def evaluation_interval(flags: TrainFlags, samples: int) -> int | None:
     return max(1, min(per_epoch, math.ceil(flags.epochs * per_epoch / EVALUATIONS)))
 
 
+class SolverChoice(NamedTuple):
+    """A function that makes a solver, the flags that it uses, and how many steps (None: as many as hidden layers) and
+    which tolerance it has by default."""
+
+    make: Callable[..., AbstractSolver]
+    flags: tuple[str, ...]
+    steps: int | None = None
+    tol: float | None = None
+
+
+SOLVERS = {
+    "gd": SolverChoice(GradientDescent, ("activity_lr", "momentum", "inference_steps", "inference_tol")),
+    "adam": SolverChoice(Optax.adam, ("activity_lr", "inference_steps", "inference_tol")),
+    "error-space": SolverChoice(ErrorSpace, ("cg_steps", "inference_steps", "inference_tol"), 1),
+    "exact-linear": SolverChoice(ExactLinear, ("inference_steps", "inference_tol"), 1),
+    "ode": SolverChoice(ODE, ("end_time", "inference_steps", "inference_tol"), 4096, 1e-3),
+}
+ARGUMENTS = {"activity_lr": "lr", "inference_steps": "steps", "inference_tol": "tol", "end_time": "t1"}
+"""Arguments of solvers whose flags have other names."""
+
+
 def make_solver(flags: TrainFlags) -> AbstractSolver:
     """Return the solver that the flags ask for. Flags without an effect on it are refused."""
-    choice = SOLVERS[flags.solver]
+    choice, auto = SOLVERS[flags.solver], not isinstance(flags.chosen_activity_lr, float)
     for name, written in given_flags(flags).items():
         if name not in choice.flags:
             users = " or ".join(solver for solver, other in SOLVERS.items() if name in other.flags)
             raise ValueError(
                 f"{written} has no effect with --solver {flags.solver}: leave it out, or use --solver {users}."
             )
-    return choice.make(flags)
+    if flags.solver == "adam" and auto:
+        lr = flags.activity_lr
+        raise ValueError(f"--activity-lr {lr} needs --solver gd: give --solver adam a number, such as 0.01.")
+    steps = flags.hidden_layers if choice.steps is None else choice.steps
+    defaults = {
+        "activity_lr": flags.chosen_activity_lr,
+        "inference_steps": None if flags.activity_lr == "auto" else steps,
+        "inference_tol": choice.tol,
+    }
+    given = {name: getattr(flags, name) for name in choice.flags}
+    chosen = {name: defaults.get(name) if value is None else value for name, value in given.items()}
+    return choice.make(**{ARGUMENTS.get(name, name): value for name, value in chosen.items()})
 
 
 def given_flags(flags: TrainFlags, *others: str) -> dict[str, str]:
@@ -113,49 +120,3 @@ def given_flags(flags: TrainFlags, *others: str) -> dict[str, str]:
     names = dict.fromkeys((*others, *(name for choice in SOLVERS.values() for name in choice.flags)))
     given = {name: getattr(flags, name) for name in names if getattr(flags, name) != getattr(InferenceFlags, name)}
     return {name: f"{flag(name)} {value}" for name, value in given.items()}
-
-
-class SolverChoice(NamedTuple):
-    """How to make a solver, and the flags that it uses."""
-
-    make: Callable[[TrainFlags], AbstractSolver]
-    flags: tuple[str, ...]
-
-
-def _gradient_descent(flags: TrainFlags) -> AbstractSolver:
-    lr = cast(float, flags.chosen_activity_lr)  # a wrong word is for the solver to refuse
-    steps = flags.inference_steps if flags.activity_lr == "auto" else _steps(flags, flags.hidden_layers)
-    return GradientDescent(lr=lr, steps=steps, momentum=flags.momentum, tol=flags.inference_tol)
-
-
-def _adam(flags: TrainFlags) -> AbstractSolver:
-    lr = flags.chosen_activity_lr
-    if not isinstance(lr, float):
-        raise ValueError(f"--activity-lr {lr} needs --solver gd: give --solver adam a number, such as 0.01.")
-    return Optax.adam(lr, steps=_steps(flags, flags.hidden_layers), tol=flags.inference_tol)
-
-
-def _error_space(flags: TrainFlags) -> AbstractSolver:
-    return ErrorSpace(steps=_steps(flags, 1), cg_steps=flags.cg_steps, tol=flags.inference_tol)
-
-
-def _exact_linear(flags: TrainFlags) -> AbstractSolver:
-    return ExactLinear(steps=_steps(flags, 1), tol=flags.inference_tol)
-
-
-def _ode(flags: TrainFlags) -> AbstractSolver:
-    tol = ODE_TOL if flags.inference_tol is None else flags.inference_tol
-    return ODE(t1=flags.end_time, steps=_steps(flags, 4096), tol=tol)
-
-
-def _steps(flags: TrainFlags, default: int) -> int:
-    return default if flags.inference_steps is None else flags.inference_steps
-
-
-SOLVERS = {
-    "gd": SolverChoice(_gradient_descent, ("activity_lr", "momentum", "inference_steps", "inference_tol")),
-    "adam": SolverChoice(_adam, ("activity_lr", "inference_steps", "inference_tol")),
-    "error-space": SolverChoice(_error_space, ("cg_steps", "inference_steps", "inference_tol")),
-    "exact-linear": SolverChoice(_exact_linear, ("inference_steps", "inference_tol")),
-    "ode": SolverChoice(_ode, ("end_time", "inference_steps", "inference_tol")),
-}

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import tyro
 
-from .flags import NUMBER_OR_AUTO, DataDir, FormFlags, InferenceSteps, OutputFlags, Solver, hint
+from .flags import DataDir, FormFlags, InferenceSteps, OutputFlags, Solver, hint
 from .runner import FAILURE, Command, CommandResult, Session
 
 
@@ -39,7 +39,7 @@ class LearnFlags:
     """Folder with the files of the data set."""
     solver: Annotated[Solver | None, hint("(default: gd)")] = None
     """Gradient descent, Adam, Gauss–Newton (reaches every layer), exact (linear networks) or the gradient flow."""
-    activity_lr: Annotated[float | str | None, NUMBER_OR_AUTO, hint("(default: as trained; gd 0.4, adam 0.01)")] = None
+    activity_lr: Annotated[float | str | None, hint("(default: as trained; gd 0.4, adam 0.01)", "FLOAT|auto")] = None
     """Step size of inference, acting on the energy of one sample; auto: gd chooses it itself."""
     inference_steps: InferenceSteps = None
     """Steps of inference; for ode, an upper limit."""

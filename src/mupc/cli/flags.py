@@ -28,25 +28,10 @@ def hint(text: str, metavar: str | None = None) -> object:
     return tyro.conf.arg(metavar=metavar, help_behavior_hint=text)
 
 
-def _number_or_word(words: list[str]) -> float | str:
-    """Return a number where the word is one. Other words are for the solver to refuse, with a message of its own."""
-    try:
-        return float(words[0])
-    except ValueError:
-        return words[0]
-
-
 InferenceSteps = Annotated[
     int | None, hint("(default: gd and adam as many as hidden layers, error-space and exact-linear 1, ode 4096)")
 ]
 DataDir = Annotated[str | None, hint("(default: the system's, then the cache)", "DIR")]
-NUMBER_OR_AUTO = tyro.constructors.PrimitiveConstructorSpec(
-    nargs=1,
-    metavar="FLOAT|auto",
-    instance_from_str=_number_or_word,
-    is_instance=lambda value: value is None or isinstance(value, float | str),
-    str_from_instance=lambda value: [str(value)],
-)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -111,7 +96,7 @@ class InferenceFlags:
     solver: Solver = "gd"
     """Gradient descent, Adam, Gauss–Newton (reaches every layer), exact (linear networks) or the gradient flow."""
     activity_lr: Annotated[
-        float | str | None, NUMBER_OR_AUTO, hint(f"(default: gd {ACTIVITY_LR['gd']:g}, adam {ACTIVITY_LR['adam']:g})")
+        float | str | None, hint(f"(default: gd {ACTIVITY_LR['gd']:g}, adam {ACTIVITY_LR['adam']:g})", "FLOAT|auto")
     ] = None
     """Step size, acting on the energy of one sample (the paper's β is 64 times this); auto: gd chooses it itself."""
     momentum: float = 0.0

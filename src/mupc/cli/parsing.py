@@ -32,19 +32,9 @@ SYNONYMS = {"depth": ("hidden_layers",), "beta": ("activity_lr",), "lr": ("weigh
 """Names that other programs give to settings."""
 
 
-class ParseError(ValueError):
-    """Flags that cannot be parsed."""
-
-
 def flag(name: str) -> str:
     """Return the flag for an argument or a solver of the library, such as `--hidden-layers` for `hidden_layers`."""
-    if name in SPELLINGS:
-        return SPELLINGS[name]
-    return checks.library_spelling(name) if name[:1].isupper() else _dashed(name)
-
-
-def _dashed(name: str) -> str:
-    return f"--{name.replace('_', '-')}"
+    return SPELLINGS.get(name) or checks.flag_spelling(name)
 
 
 def parse(flags: type[Flags], argv: list[str], program: str, description: str, default: Flags | None = None) -> Flags:
@@ -52,7 +42,7 @@ def parse(flags: type[Flags], argv: list[str], program: str, description: str, d
 
     def refuse(event: _errors.ParseErrorEvent) -> None:
         if (line := _describe(event, flags)) is not None:
-            raise ParseError(f"{line} `{program} --help` lists what there is.")
+            raise ValueError(f"{line} `{program} --help` lists what there is.")
 
     options: dict[str, Any] = {} if default is None else {"default": default}
     with _errors.on_parse_error(refuse):
@@ -98,4 +88,4 @@ def _flag_names(flags: type[Any]) -> Iterator[str]:
         if dataclasses.is_dataclass(kind) and isinstance(kind, type):
             yield from _flag_names(kind)
         else:
-            yield _dashed(name)
+            yield checks.flag_spelling(name)
