@@ -12,7 +12,7 @@ from safetensors.numpy import load_file, save_file
 
 import mupc as library
 from mupc import data
-from mupc.cli.config import TrainFlags, as_dict
+from mupc.cli.config import TrainFlags
 from mupc.cli.trained_model import KEY, open_model
 from mupc.data import NAMED_DATASETS
 
@@ -29,7 +29,7 @@ def run_folder(tmp_path):
     def build(network=None, **config):
         folder = tmp_path / "run"
         library.save(folder / "checkpoints" / "network.safetensors", make() if network is None else network)
-        content = {"config": as_dict(TrainFlags(**config))}
+        content = {"config": vars(TrainFlags(**config))}
         (folder / "config.json").write_text(json.dumps(content))
         return folder
 

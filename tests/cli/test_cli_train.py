@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.text import Text
 
 from mupc import plots
-from mupc.cli import config, flags, train_summary
+from mupc.cli import config, flags, train_job
 from mupc.cli.building import SOLVERS, make_solver
 from mupc.cli.config import TrainFlags
 from mupc.cli.display import ProgressDisplay
@@ -122,8 +122,8 @@ def test_few_layers_learn(train):
 def test_the_flag_that_makes_layers_learn(changes, cure):
     config = dataclasses.replace(TrainFlags(), **changes)
     few = {"learning_layers": 2, "layers": 5, "regime": "shallow"}
-    assert f"; try {cure}" in train_summary.describe_reach(config, few)
-    assert train_summary.describe_reach(config, few | {"learning_layers": 3}).endswith("regime: shallow")
+    assert f"; try {cure}" in train_job.describe_reach(config, few)
+    assert train_job.describe_reach(config, few | {"learning_layers": 3}).endswith("regime: shallow")
 
 
 def test_flags_without_effect_on_backpropagation(train):
@@ -149,9 +149,9 @@ def test_a_run_that_lost_accuracy_says_what_it_had(monkeypatch):
         "seconds_per_step": 0.001, "steps": 7, "seconds": 1.0, "warnings": [], "out": "runs/x",
         "credit_reach": {"learning_layers": 4, "layers": 5, "regime": "equilibrium"},
     }  # fmt: skip
-    train_summary.conclude(TrainFlags(), summary, session)
+    train_job.conclude(TrainFlags(), summary, session)
     assert said[0].startswith("test accuracy 50.0 %, 87.5 % at its best, after 7 steps")
-    train_summary.conclude(TrainFlags(), summary | {"test_accuracy": 0.87}, session)
+    train_job.conclude(TrainFlags(), summary | {"test_accuracy": 0.87}, session)
     assert "test accuracy 87.0 % after 7 steps in 0:01 (1 ms per step)" in said
 
 
@@ -298,9 +298,9 @@ def test_inference_that_climbs_is_told(train):
 
 def test_a_loss_that_rises_again_is_told():
     records = [{"step": s, "train_loss": loss, "energy": loss, "diverged": False} for s, loss in ((1, 0.01), (2, 0.5))]
-    (line,) = train_summary.warnings(TrainFlags(), records)
+    (line,) = train_job.instabilities(TrainFlags(), records)
     assert "rose from 0.01 at step 1 to 0.5" in line
-    assert train_summary.warnings(TrainFlags(), records[:1]) == []
+    assert train_job.instabilities(TrainFlags(), records[:1]) == []
 
 
 def test_messages_name_flags():

@@ -78,7 +78,8 @@ def resume(folder: str, whole: str) -> int:
     import mupc
     from mupc.cli import train_job
 
-    train_job.fit, train_job.draw = mupc.fit, lambda *arguments: None
+    train_job.fit = mupc.fit
+    mupc.plots.draw_learning_curve = mupc.plots.draw_credit_reach = lambda *arguments: None
     try:
         code = command(["train", "--resume", folder, "--quiet"])
     finally:

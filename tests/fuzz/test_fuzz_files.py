@@ -18,7 +18,7 @@ from PIL import Image
 from safetensors.numpy import save as to_safetensors
 
 import mupc
-from mupc.cli.config import TrainFlags, as_dict
+from mupc.cli.config import TrainFlags
 from mupc.cli.trained_model import KEY, Notes, _encode
 from mupc.cli.transfer import GridFlags, TransferDataFlags, TransferLearningFlags, TransferNetworkFlags
 from mupc.data import Normalisation
@@ -89,7 +89,7 @@ def test_cifar(fuzzer, place, data):
     fuzzer.check("data", "cifar10", str(folder))
 
 
-CONFIG = as_dict(TrainFlags())
+CONFIG = vars(TrainFlags())
 
 
 @st.composite

@@ -16,7 +16,7 @@ from ..learning import BP, PC, AbstractAlgorithm
 from ..network import Network
 from ..training import TrainConfig
 from .config import TrainFlags, pick
-from .flags import FormFlags, InferenceFlags
+from .flags import FormFlags, InferenceFlags, SizeFlags
 from .parsing import flag
 
 EVALUATIONS = 10
@@ -35,16 +35,15 @@ def load_data(flags: TrainFlags) -> Dataset:
 
 def build(flags: TrainFlags, dataset: Dataset) -> tuple[Network, AbstractAlgorithm]:
     """Return the network, sized for a data set, and the algorithm that trains it."""
-    sizes = {"width": flags.width, "hidden_layers": flags.hidden_layers}
-    key = jr.key(checks.seed(flags.seed))
-    network = Network(dataset.in_size, dataset.out_size, **sizes, **network_options(flags), key=key)
+    options, key = pick(flags, SizeFlags) | network_options(flags), jr.key(checks.seed(flags.seed))
+    network = Network(dataset.in_size, dataset.out_size, **options, key=key)
     return network, PC(make_solver(flags)) if flags.method == "pc" else BP()
 
 
 def network_options(flags: FormFlags) -> dict[str, Any]:
     """Return the arguments of `mupc.Network` that do not depend on its size."""
     options = pick(flags, FormFlags)
-    return {**options, "use_bias": options.pop("bias")}
+    return {"use_bias": options.pop("bias"), **options}
 
 
 def make_energy(flags: TrainFlags) -> Energy:

@@ -14,7 +14,7 @@ from ..inference import AbstractSolver, Energy
 from ..io import checks
 from .building import SOLVERS, load_data, make_solver, network_options
 from .check import CheckFlags
-from .config import TrainFlags, as_dict
+from .config import TrainFlags
 from .display import ProgressDisplay, plain_table
 from .parsing import flag
 from .run_folder import RunFolder
@@ -131,7 +131,7 @@ def _solver(learning: TrainFlags, hidden_layers: int) -> AbstractSolver:
 
 def _used(learning: TrainFlags) -> Row:
     names = ("data", "data_dir", *SOLVERS[learning.solver].flags, "solver", "loss", "output_precision", "weight_lr")
-    return {name: value for name, value in as_dict(learning).items() if name in names}
+    return {name: value for name, value in vars(learning).items() if name in names}
 
 
 def make_folder(flags: CheckFlags, resolved: Row) -> RunFolder:

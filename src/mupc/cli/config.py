@@ -18,6 +18,7 @@ FORMAT = 1
 """Of `config.json`. A version of mupc that reads it in another way has a higher number."""
 Flags = TypeVar("Flags")
 
+
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class TrainingGroups:
     """Flags of a command that trains, in the sections of its help."""

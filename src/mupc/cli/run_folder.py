@@ -1,7 +1,6 @@
 """The folder that a run writes, and the strict JSON in it."""
 
 import contextlib
-import math
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -18,9 +17,7 @@ class RunFolder:
 
     def __init__(self, path: str | Path | None, name: str, resumes: str | None = None) -> None:
         self.path = _numbered(Path("runs"), name) if path is None else _fresh(Path(path).expanduser(), resumes)
-        self._resumed_at: Any = None
-        self._metrics: Any = None
-        self._events: Any = None
+        self.recorded = False
 
     def write(self, name: str, content: object) -> None:
         """Write one JSON file, whole or not at all."""
@@ -43,33 +40,13 @@ class RunFolder:
     def go_on(self, records: Sequence[Mapping[str, object]]) -> None:
         """Cut the log back to these records, before more are added."""
         write_whole(self.path / METRICS, "".join(json_text(record) + "\n" for record in records))
-        self._metrics = (self.path / METRICS).open("a", encoding="utf-8")
-        self._resumed_at = records[-1]["step"] if records else 0
+        self.recorded = True
 
     def append(self, record: Mapping[str, object]) -> None:
-        """Add a line to `metrics.jsonl`, on disk at once."""
-        if self._metrics is None:
-            self._metrics = (self.path / METRICS).open("w", encoding="utf-8")
-        self._metrics.write(json_text(record) + "\n")
-        self._metrics.flush()
-
-    def log(self, record: Mapping[str, object]) -> None:
-        """Add the numbers of a record to the TensorBoard events."""
-        if self._events is None:
-            from tensorboardX import SummaryWriter
-
-            begin = None if self._resumed_at is None else self._resumed_at + 1
-            self._events = SummaryWriter(str(self.path / "tensorboard"), purge_step=begin)
-        for name, value in record.items():
-            plottable = isinstance(value, int | float) and math.isfinite(value)
-            if plottable and name not in ("step", "total_steps", "diverged"):
-                self._events.add_scalar(name, value, record["step"])
-
-    def close(self) -> None:
-        for file in (self._metrics, self._events):
-            if file is not None:
-                file.close()
-        self._metrics = self._events = None
+        """Add a line to `metrics.jsonl`, on disk at once. The first one replaces what an earlier call left."""
+        with (self.path / METRICS).open("a" if self.recorded else "w", encoding="utf-8") as file:
+            self.recorded = True
+            file.write(json_text(record) + "\n")
 
     @contextlib.contextmanager
     def recording(self) -> Iterator[None]:
@@ -78,16 +55,12 @@ class RunFolder:
         try:
             yield
         except BaseException as error:
-            recorded = self._metrics is not None
             self.discard()
-            if not (recorded and isinstance(error, KeyboardInterrupt)):
+            if not (self.recorded and isinstance(error, KeyboardInterrupt)):
                 raise
-        finally:
-            self.close()
 
     def discard(self) -> None:
         """Delete a folder in which nothing is recorded yet."""
-        self.close()
         if not (self.path / METRICS).exists():
             with contextlib.suppress(OSError):
                 for name in ("config.json", LOCK, f"checkpoints/{LOCK}"):

@@ -10,7 +10,7 @@ from ..data import Dataset
 from ..sweep import CellSettings, SweepPlan
 from ..training import Run, Scratch, check_room, fit_many
 from .building import build, load_data, make_energy, number_format, train_config
-from .config import TrainFlags, as_dict, from_dict
+from .config import TrainFlags, from_dict
 
 NUMBERS = ("weight_lr", "seed", "output_precision", "activity_decay", "weight_decay", "orthogonality")
 """Settings in which cells that train as one program may differ. The activity_lr of gd is another."""
@@ -41,7 +41,7 @@ class CellTrainer:
             numbers.add("activity_lr")
         if config.validation:  # the seed decides the split too
             numbers.remove("seed")
-        return tuple((name, value) for name, value in as_dict(config).items() if name not in numbers)
+        return tuple((name, value) for name, value in vars(config).items() if name not in numbers)
 
     def check(self) -> None:
         """Raise the first cell's error if no cell can be trained."""

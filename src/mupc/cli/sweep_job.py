@@ -6,7 +6,7 @@ from pathlib import Path
 
 from ..io import checks, counted, device, versions
 from ..sweep import Sweep, SweepPlan, parse_axes, work_on
-from .config import TrainFlags, as_dict, from_dict
+from .config import TrainFlags, from_dict
 from .parsing import flag
 from .run_folder import RunFolder
 from .runner import Session, explain
@@ -79,7 +79,7 @@ def _plan(config: TrainFlags, search: SearchFlags) -> SweepPlan:
         if name in varied:
             raise ValueError(f"{flag(name)} cannot vary: give it once.")
     return SweepPlan(
-        config={key: value for key, value in as_dict(config).items() if key not in (*varied, *MACHINE_SETTINGS)},
+        config={key: value for key, value in vars(config).items() if key not in (*varied, *MACHINE_SETTINGS)},
         axes=axes,
         objective="validation_loss" if all(varied.get("validation", (config.validation,))) else "train_loss",
         sampler=sampler,

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 import tyro
 
 from ..io import checks
-from .config import TrainFlags, TrainingGroups, as_dict, load, read
+from .config import TrainFlags, TrainingGroups, load, read, typed
 from .flags import TrainOutputFlags, hint
 from .parsing import flag
 from .runner import Command, CommandResult, Session
@@ -35,15 +35,23 @@ class TrainCommandFlags(TrainingGroups):
     output: tyro.conf.OmitArgPrefixes[TrainOutputFlags]
 
 
+RECORDED = ("keep", "checkpoint_every", "on_divergence")
+"""Flags about safety that `config.json` holds."""
+
+
 def run(flags: TrainCommandFlags, session: Session) -> CommandResult:
     """Train as the flags say."""
-    settings = TrainFlags.gather(flags)
-    if flags.safety.resume is not None:
-        _check_same(settings, load(flags.safety.resume))
-    _check_safety(flags.safety)
+    settings, safety = TrainFlags.gather(flags), flags.safety
+    if safety.resume is not None:
+        _check_same(settings, load(safety.resume))
+    checks.integer("keep", safety.keep, 0)
+    if safety.checkpoint_every is not None:
+        checks.integer("checkpoint_every", safety.checkpoint_every, 1)
+        if safety.keep == 0:
+            raise ValueError("--checkpoint-every has no effect with --keep 0: leave one of them out.")
     from .train_job import train
 
-    summary = train(settings, flags.output, flags.safety, session)
+    summary = train(settings, flags.output, safety, session)
     return CommandResult(summary, summary["message"] if summary["diverged"] else "", int(summary["diverged"]))
 
 
@@ -51,45 +59,28 @@ def defaults(flags: TrainCommandFlags) -> TrainCommandFlags | None:
     """Return the flags of the run that --resume or --config names."""
     source = flags.output.config
     if flags.safety.resume is not None:
-        source = flags.safety.resume
         for name in ("out", "config"):
             if getattr(flags.output, name) is not None:
                 raise ValueError(
                     f"--resume goes on in the run's own folder, and with its settings: leave --{name} out."
                 )
+        source = flags.safety.resume
         if not (Path(source).expanduser() / "config.json").is_file():
             raise ValueError(f"--resume {source} is not the folder of a run: it has no config.json.")
     if source is None:
         return None
-    return TrainCommandFlags(**load(source).groups(), safety=_recorded_safety(source), output=TrainOutputFlags())
-
-
-RECORDED = ("keep", "checkpoint_every", "on_divergence")
-"""Flags about safety that `config.json` holds."""
-
-
-def _recorded_safety(source: str) -> SafetyFlags:
-    """Return what a run was told about safety. Values that do not fit are refused as wrong flags are."""
     found = read(source).get("safety", {})
-    kinds = {"keep": int, "checkpoint_every": int | None, "on_divergence": str}
-    if not isinstance(found, dict) or any(not isinstance(found[name], kinds[name]) for name in found.keys() & kinds):
-        raise ValueError(f"{source} has damaged settings under 'safety': delete them from its config.json.")
-    return SafetyFlags(**{name: found[name] for name in RECORDED if name in found})
-
-
-def _check_safety(safety: SafetyFlags) -> None:
-    checks.integer("keep", safety.keep, 0)
-    if safety.checkpoint_every is not None:
-        checks.integer("checkpoint_every", safety.checkpoint_every, 1)
-        if safety.keep == 0:
-            raise ValueError("--checkpoint-every has no effect with --keep 0: leave one of them out.")
+    if not isinstance(found, dict):
+        raise ValueError(f"the 'safety' in the configuration of {source} has no settings: delete it.")
+    known = {name: found[name] for name in RECORDED if name in found}
+    safety = typed(SafetyFlags, known, f"the 'safety' in the configuration of {source}")
+    return TrainCommandFlags(**load(source).groups(), safety=safety, output=TrainOutputFlags())
 
 
 def _check_same(now: TrainFlags, was: TrainFlags) -> None:
     """Refuse new settings of a run that goes on. Only the number of epochs may change, and only grow."""
     before, after = (
-        as_dict(each) | {"weight_lr": each.chosen_weight_lr, "activity_lr": each.chosen_activity_lr}
-        for each in (was, now)
+        vars(each) | {"weight_lr": each.chosen_weight_lr, "activity_lr": each.chosen_activity_lr} for each in (was, now)
     )
     for name in before.keys() - {"epochs"}:
         if after[name] != before[name]:

@@ -1,7 +1,10 @@
-"""Train as the flags of `mupc train` say, and write the run folder."""
+"""Train as the flags of `mupc train` say, write the run folder, and describe how training ended."""
 
 import contextlib
+import dataclasses
 import json
+import math
+import shlex
 import time
 import warnings
 from pathlib import Path
@@ -9,41 +12,36 @@ from typing import Any
 
 import jax
 import numpy as np
+from rich.console import Console
 
+from .. import plots
 from ..data import Dataset
-from ..diagnostics import CreditReach, credit_reach
+from ..diagnostics import LEARNING_LIMITS, CreditReach, credit_reach
 from ..inference import infer
-from ..io import counted, device, json_ready, only_writer
+from ..io import counted, json_ready, only_writer
 from ..learning import PC, AbstractAlgorithm
 from ..network import Network, save
-from ..training import FitResult, TrainConfig, TrainStatus, check_room, find_checkpoint, fit
+from ..training import BACK_TO, FitResult, TrainConfig, TrainStatus, check_room, find_checkpoint, fit
 from .building import build, given_flags, load_data, number_format, train_config
-from .config import FORMAT, TrainFlags, as_dict, load
-from .display import ProgressDisplay, percent
-from .flags import TrainOutputFlags
-from .run_folder import RunFolder
-from .runner import Session, silent_session
+from .config import FORMAT, TrainFlags, load
+from .display import ProgressDisplay, clock, percent
+from .flags import ACTIVITY_LR, WEIGHT_LR_ALL, TrainOutputFlags
+from .run_folder import METRICS, RunFolder
+from .runner import Session
 from .train import RECORDED, SafetyFlags
-from .train_summary import Record, Summary, conclude, draw, how_to_go_on, summarise, summarise_reach
 from .trained_model import CHECKPOINT
 
-SUMMARY = "summary.json"
+FALLEN = 0.02
+"""A run that loses more accuracy than this after its best evaluation says so."""
+Record = dict[str, Any]
+Summary = dict[str, Any]
 
 
-def train(
-    flags: TrainFlags,
-    output: TrainOutputFlags | None = None,
-    safety: SafetyFlags | None = None,
-    session: Session | None = None,
-) -> Summary:
+def train(flags: TrainFlags, output: TrainOutputFlags, safety: SafetyFlags, session: Session) -> Summary:
     """Train a network, write its run folder and return its summary, which names the folder under `out`.
 
-    **Arguments:** what to train, where to write it (default: a numbered folder in `runs`), what to keep and which run
-    to go on with (default: a new one), and where to show it (default: nowhere).
+    **Arguments:** what to train, where to write it, what to keep and which run to go on with, and where to show it.
     """
-    output = TrainOutputFlags() if output is None else output
-    safety = SafetyFlags() if safety is None else safety
-    session = silent_session("mupc train") if session is None else session
     dataset = load_data(flags)
     with number_format(flags.precision):
         check_room(lambda: build(flags, dataset)[0])
@@ -52,23 +50,26 @@ def train(
         if flags.method == "bp":
             for written in given_flags(flags, "solver", "output_precision", "activity_decay").values():
                 session.say(f"note: {written} has no effect with --method bp")
-        new = safety.resume is None
-        folder = _open(flags, output, safety)
+        new, name = safety.resume is None, f"{Path(flags.data).stem}-{flags.method}"
+        folder = RunFolder(output.out, name) if new else RunFolder(safety.resume, name, resumes="config.json")
         with only_writer(folder.path):
-            ended = None if new else _ended(folder)
+            ended = None if new else _ended(folder.path)
             if ended is not None and load(folder.path).epochs == flags.epochs:
                 session.say(f"the run in {folder.path} is finished; more --epochs train it on.")
                 return ended
             try:
                 past = [] if new else _take_up(folder, ended is not None, session)
-                recorded = {name: getattr(safety, name) for name in RECORDED}
-                about = {"format": FORMAT, "safety": recorded, "precision": flags.precision, "seed": flags.seed}
-                folder.write_config(as_dict(flags), **about)
-                recorder = Recorder(folder, output.tensorboard, past)
-                with contextlib.closing(folder), session.interruption.gracefully():
-                    summary = _run(flags, dataset, network, algorithm, recorder, safety, session)
-                folder.write(SUMMARY, summary)
-            except (ValueError, OSError) as error:
+                kept = {name: getattr(safety, name) for name in RECORDED}
+                about = {"format": FORMAT, "safety": kept, "precision": flags.precision, "seed": flags.seed}
+                folder.write_config(vars(flags), **about)
+                settings = {**kept, "checkpoints": folder.path / CHECKPOINT.parent}
+                if safety.keep == 0:
+                    settings = {"on_divergence": safety.on_divergence}
+                config = train_config(flags, dataset, **settings)
+                recorder = Recorder(folder, output.tensorboard, past, session.console)
+                with contextlib.closing(recorder), session.interruption.gracefully():
+                    summary = _run(flags, dataset, network, algorithm, config, recorder, session)
+            except (ValueError, OSError, KeyboardInterrupt) as error:
                 if new:
                     folder.discard()
                 raise _explained(error, folder.path) from error
@@ -76,16 +77,9 @@ def train(
     return summary
 
 
-def _open(flags: TrainFlags, output: TrainOutputFlags, safety: SafetyFlags) -> RunFolder:
-    name = f"{Path(flags.data).stem}-{flags.method}"
-    if safety.resume is not None:
-        return RunFolder(safety.resume, name, resumes="config.json")
-    return RunFolder(output.out, name)
-
-
-def _explained(error: ValueError | OSError, path: Path) -> Exception:
+def _explained(error: BaseException, path: Path) -> BaseException:
     """Return the error, and for a disk that fails what to do about it."""
-    if isinstance(error, ValueError | BrokenPipeError) or not path.exists():
+    if not isinstance(error, OSError) or isinstance(error, BrokenPipeError) or not path.exists():
         return error
     text = str(error)
     if error.strerror:
@@ -93,10 +87,15 @@ def _explained(error: ValueError | OSError, path: Path) -> Exception:
     return OSError(f"{text} Then {how_to_go_on(path)}.")
 
 
-def _ended(folder: RunFolder) -> Summary | None:
+def how_to_go_on(folder: Path) -> str:
+    """Return the command that goes on with a run."""
+    return f"go on with `mupc train --resume {shlex.quote(str(folder))}`"
+
+
+def _ended(folder: Path) -> Summary | None:
     """Return the summary of a run that has taken all its steps."""
     try:
-        summary = json.loads((folder.path / SUMMARY).read_text(encoding="utf-8"))
+        summary = json.loads((folder / "summary.json").read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError):
         return None
     ended = isinstance(summary, dict) and not (summary.get("interrupted", True) or summary.get("diverged", True))
@@ -110,12 +109,12 @@ def _take_up(folder: RunFolder, ended: bool, session: Session) -> list[Record]:
         raise ValueError(
             f"{folder.path} has no checkpoint from which to train on: start a new run with --config {folder.path}."
         )
-    past = [] if found is None else found.about["history"]
+    step, past = (0, []) if found is None else (found.step, found.about["history"])
     folder.go_on(past)
-    (folder.path / SUMMARY).unlink(missing_ok=True)
+    (folder.path / "summary.json").unlink(missing_ok=True)
     session.warn(damaged)
-    session.say(f"going on with {folder.path} from step {0 if found is None else found.step}")
-    return past
+    session.say(f"going on with {folder.path} from step {step}")
+    return list(past)
 
 
 class Recorder:
@@ -124,23 +123,40 @@ class Recorder:
     `records` has all records, including those of the run that this one goes on with (`past`); `network` is the latest.
     """
 
-    def __init__(self, folder: RunFolder, tensorboard: bool, past: list[Record]) -> None:
-        self.folder, self.tensorboard, self.records = folder, tensorboard, list(past)
+    def __init__(self, folder: RunFolder, tensorboard: bool, past: list[Record], console: Console) -> None:
+        self.folder, self.tensorboard, self.records = folder, tensorboard, past
         self.network: Network | None = None
-        self.progress: ProgressDisplay | None = None
+        self.progress = ProgressDisplay(console, "step", "compiling …", estimate=False)
         self._compiled = False  # the first interval of training includes compiling
+        self._events: Any = None
 
     def __call__(self, status: TrainStatus) -> None:
         record, self.network = status.record, status.network
+        if self.tensorboard:
+            self._log(record)
         self.records.append(record)
         self.folder.append(record)
-        if self.tensorboard:
-            self.folder.log(record)
+        step, total = record["step"], record["total_steps"]
         rate = record.get("steps_per_second") if self._compiled else None
-        self._compiled = self._compiled or record["step"] > 0
-        if self.progress is not None:
-            left = (record["total_steps"] - record["step"]) / rate if rate else None
-            self.progress.update(record["step"], record["total_steps"], parts(record, rate), left=left)
+        self._compiled = self._compiled or step > 0
+        self.progress.update(step, total, parts(record, rate), left=(total - step) / rate if rate else None)
+
+    def _log(self, record: Record) -> None:
+        """Add the numbers of a record to the TensorBoard events."""
+        if self._events is None:
+            from tensorboardX import SummaryWriter
+
+            begin = self.records[-1]["step"] + 1 if self.records else 0
+            self._events = SummaryWriter(str(self.folder.path / "tensorboard"), purge_step=begin)
+        for name, value in record.items():
+            plottable = isinstance(value, int | float) and math.isfinite(value)
+            if plottable and name not in ("step", "total_steps", "diverged"):
+                self._events.add_scalar(name, value, record["step"])
+
+    def close(self) -> None:
+        """Close the TensorBoard events."""
+        if self._events is not None:
+            self._events.close()
 
 
 def parts(record: Record, rate: float | None) -> list[str]:
@@ -187,55 +203,134 @@ def _run(
     dataset: Dataset,
     network: Network,
     algorithm: AbstractAlgorithm,
+    config: TrainConfig,
     recorder: Recorder,
-    safety: SafetyFlags,
     session: Session,
 ) -> Summary:
-    """Train, record and draw; return the summary."""
+    """Train, record and draw; write the summary and return it."""
     folder, records = recorder.folder, recorder.records
-    config = train_config(flags, dataset, **_safety_options(safety, folder))
     meter = ReachMeter(algorithm, config, dataset)
     begin = time.perf_counter() - (records[-1]["seconds"] if records else 0)
     result: FitResult | None = None
-    session.say(_title(flags, network, dataset.name))
-    progress = ProgressDisplay(session.console, "step", "compiling …", estimate=False)
-    with progress as recorder.progress, warnings.catch_warnings():
+    count = sum(array.size for array in jax.tree.leaves(network))
+    size = f"{counted(flags.hidden_layers, 'hidden layer')} of {flags.width} units, {count:,} weights"
+    session.say(f"{dataset.name}: {size}, {flags.parameterisation}, {flags.method}")
+    with recorder.progress, warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)  # about divergence, which the last lines tell
         try:
-            metrics = {"regime": meter.regime}
-            stop = session.interruption
-            result = fit(
-                network, dataset, algorithm, config=config, metrics=metrics, callbacks=[recorder], stop=stop
-            )  # fmt: skip
+            metrics, stop = {"regime": meter.regime}, session.interruption
+            result = fit(network, dataset, algorithm, config=config, metrics=metrics, callbacks=[recorder], stop=stop)
         except KeyboardInterrupt:
             if not records:
-                folder.discard()
                 raise
     latest = (recorder.network or network) if result is None else result.network
     if result is not None and meter.latest is None:  # all steps were taken before, and none was left to measure at
         meter.regime(result.network)
     save(folder.path / CHECKPOINT, latest)
     reach = json_ready(summarise_reach(meter.latest, flags, records))
-    draw(records, reach, folder.path)
-    return {
-        **summarise(flags, records, result, folder.path, resumable=safety.keep > 0),
-        "seconds": time.perf_counter() - begin,
+    curve = {folder.path.name: [record for record in records if BACK_TO not in record]}
+    plots.draw_learning_curve(curve, folder.path / "figures" / "learning-curve.png")
+    if "entry_sizes" in reach:
+        plots.draw_credit_reach(reach, folder.path / "figures" / "credit-reach.png")
+    results = {
+        **summarise(flags, records, result),
         "credit_reach": reach,
         "precision": flags.precision if result is None else result.precision,
         "data": {"name": dataset.name, "official": dataset.official, "source": dataset.source},
-        "device": device(),
-        "out": str(folder.path),
+    }
+    interrupted, message = result is None or result.stopped, "" if result is None else result.message
+    if interrupted:
+        none = f"there is no checkpoint to go on from, but its evaluations are in {folder.path / METRICS}"
+        cure = none if config.checkpoints is None else how_to_go_on(folder.path)
+        message = f"interrupted at step {results['steps']} of {records[-1]['total_steps']}; {cure}."
+    return folder.write_summary(results, begin, message, interrupted)
+
+
+def summarise(flags: TrainFlags, records: list[Record], result: FitResult | None) -> Summary:
+    """Return how well training went, from its records alone if it was interrupted."""
+    last = next((record for record in reversed(records) if not record["diverged"]), {})
+    accuracies = [found for record in records if (found := record.get("test_accuracy")) is not None]
+    rates = [record["steps_per_second"] for record in records if record["steps_per_second"]]
+    backs = [record for record in records if BACK_TO in record]
+    return {
+        **{name: last.get(name) for name in ("test_accuracy", "test_loss", "validation_accuracy", "train_loss")},
+        "best_test_accuracy": max(accuracies, default=None),
+        "warnings": instabilities(flags, records),
+        "divergences": [{key: record[key] for key in ("step", BACK_TO, "weight_lr")} for record in backs],
+        "steps": records[-1]["step"] if result is None else result.steps,
+        "seconds_per_step": result.seconds_per_step if result and rates else 1 / rates[-1] if rates else None,
+        "diverged": records[-1]["diverged"],
     }
 
 
-def _safety_options(safety: SafetyFlags, folder: RunFolder) -> dict[str, Any]:
-    """Return the settings of training about checkpoints and divergence."""
-    if safety.keep == 0:
-        return {"on_divergence": safety.on_divergence}
-    return {name: getattr(safety, name) for name in RECORDED} | {"checkpoints": folder.path / CHECKPOINT.parent}
+def instabilities(flags: TrainFlags, records: list[Record]) -> list[str]:
+    """Return warnings that did not stop the run: a divergence, a loss that rose again, inference that climbed."""
+    found = [
+        f"training diverged before step {record['step']} and went back to step {record[BACK_TO]} with half the "
+        f"--weight-lr, {record['weight_lr']:.3g}"
+        for record in records
+        if BACK_TO in record
+    ]
+    trained = [record for record in records if record.get("train_loss") is not None and not record["diverged"]]
+    if trained:
+        best, last = min(trained, key=lambda record: record["train_loss"]), trained[-1]
+        if last["train_loss"] > 3 * best["train_loss"]:
+            descends = flags.method == "pc" and flags.solver in ACTIVITY_LR
+            cure = "lower --activity-lr, then --weight-lr" if descends else "lower --weight-lr"
+            found.append(
+                f"training became unstable: the loss rose from {best['train_loss']:.3g} at step {best['step']} to "
+                f"{last['train_loss']:.3g}; {cure}, or use --schedule cosine"
+            )
+        plain = not (flags.activity_decay or flags.weight_decay or flags.orthogonality)
+        if plain and flags.method == "pc" and last["energy"] > 1.01 * flags.output_precision * last["train_loss"]:
+            found.append(
+                f"inference raised the energy from {flags.output_precision * last['train_loss']:.3g} to "
+                f"{last['energy']:.3g} instead of lowering it; lower --activity-lr"
+            )
+    return found
 
 
-def _title(flags: TrainFlags, network: Network, data: str) -> str:
-    count = sum(array.size for array in jax.tree.leaves(network))
-    layers = counted(flags.hidden_layers, "hidden layer")
-    return f"{data}: {layers} of {flags.width} units, {count:,} weights, {flags.parameterisation}, {flags.method}"
+def conclude(flags: TrainFlags, summary: Summary, session: Session) -> None:
+    """Show the last lines: how well, how fast and how deep the network learnt, and where the run folder is."""
+    if not (summary["interrupted"] or summary["diverged"]):
+        quality = f"test loss {summary['test_loss']:.4f}"
+        if summary["test_accuracy"] is not None:
+            best = summary["best_test_accuracy"]
+            fallen = f", {percent(best)} at its best," if best > summary["test_accuracy"] + FALLEN else ""
+            quality = f"test accuracy {percent(summary['test_accuracy'])}{fallen}"
+        pace = f"{1e3 * summary['seconds_per_step']:.3g} ms per step"
+        session.say(f"{quality} after {summary['steps']} steps in {clock(summary['seconds'])} ({pace})")
+        session.say(describe_reach(flags, summary["credit_reach"]))
+    session.warn(summary["warnings"])
+    session.say(f"run folder {summary['out']}")
+
+
+def summarise_reach(found: CreditReach | None, flags: TrainFlags, records: list[Record]) -> Record:
+    """Return credit reach for `summary.json`. For backpropagation that is what the last record holds."""
+    if found is not None:
+        derived = {name: getattr(found, name) for name in ("layers", "ratio", "regime")}
+        return {**dataclasses.asdict(found), **derived, "evidence": found.evidence._asdict()}
+    regime = "backprop" if flags.method == "bp" else None
+    return {**{name: records[-1].get(name) for name in ("learning_layers", "layers")}, "regime": regime}
+
+
+def describe_reach(flags: TrainFlags, reach: Record) -> str:
+    """Return how many layers learn and, when they are fewer than half, the flag that changes it."""
+    learning, layers = reach["learning_layers"], reach["layers"]
+    start = f"{learning} of {layers} layers learn"
+    if 2 * learning >= layers:
+        return f"{start}, regime: {reach['regime']}"
+    if learning == 0:
+        return f"{start}: their gradients vanish; try another --seed, --activation tanh or a lower --weight-lr"
+    least = f" (gradient entries of {reach['threshold']:.2g} or more)" if "threshold" in reach else ""
+    return f"{start}{least}, regime: {reach['regime']}; try {_cure(flags)}"
+
+
+def _cure(flags: TrainFlags) -> str:
+    if flags.method == "pc" and flags.solver != "error-space":
+        less = flags.weight_lr is not None and flags.weight_lr > WEIGHT_LR_ALL
+        rate = f" --weight-lr {WEIGHT_LR_ALL:g}" if less else ""
+        return f"--solver error-space --output-precision 0.01{rate}"
+    if flags.parameterisation != "mupc":
+        return "--parameterisation mupc"
+    return "--optimiser adam" if LEARNING_LIMITS[flags.optimiser].share else "--optimiser lion"
