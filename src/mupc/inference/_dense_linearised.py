@@ -29,7 +29,7 @@ UNROLL = 4
 """Up to this many conjugate-gradient steps are compiled one by one; more run in a loop."""
 
 DAMPING = 0.01
-"""Cost of a change of a free z₀, in units of what an error of its own would cost."""
+"""Weight of a change of a free z₀ in the linear solve; a hidden error has weight 1."""
 
 MOST_OUTPUTS, MOST_NUMBERS = 32, 2**30
 """J is kept with at most this many outputs, and if it has at most this many numbers."""
@@ -110,7 +110,7 @@ class DenseLinearised(AbstractLinearised[Increments]):
         return self.problem.energy.output_curvature(self.point.errors.output.T, self.problem.y.T, change.T).T
 
     def _curvature_along(self, p: Increments) -> tuple[Force, PerSample]:
-        """Return the curvature of a change of the errors, and its strength along that change."""
+        """Return the force that a change of the errors causes, and the second derivative along it."""
         if self.jacobian is None:
             d = self.apply_inverse(p)
             change = self.output_change(d)
@@ -152,8 +152,8 @@ class DenseLinearised(AbstractLinearised[Increments]):
         """Return (I + λ JᵀSJ + α A⁻ᵀA⁻¹)⁻¹·rhs for each sample, by conjugate gradients. A free z₀, which has no error
         of its own, is damped instead: the matrix would be singular otherwise.
 
-        Take at most `steps` steps, or with None as many as bring the residual below `tol` of its start. The last of a
-        few steps needs only its length, which saves a pass down.
+        Take at most `steps` steps, or with None as many as bring the residual below `tol` of its start. With few
+        steps, the last one skips the pass down: only its length is needed.
         """
         dot, move = self.problem.dot, self.problem.move
 
@@ -192,7 +192,7 @@ class DenseLinearised(AbstractLinearised[Increments]):
         return found
 
     def _felt_at_top(self, output: Output) -> Layer:
-        """Return what the last activities feel of a signal on the output: λ times the transposed derivative of the
+        """Return the force on the last activities from a signal on the output: λ times the transposed derivative of the
         output in them, times the signal."""
         weight = self.problem.multipliers[2] * self.problem.energy.output_precision
         return self.slopes[-1] * (weight * self.problem.readout.transpose(output))

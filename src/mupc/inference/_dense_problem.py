@@ -7,11 +7,11 @@ Activities are written z = z⁰ + δ around a base point z⁰, normally the forw
 Every product then acts on a quantity of the signal's own size, so that its relative error is the precision of the
 operands and nothing is lost to cancellation.
 
-From the forward pass only the last layer has a gradient, and a local step passes it down by one layer (n with an
-n-skip). Layers not reached yet are exactly zero. A plan therefore has a few windows of fixed size, each with just the
-layers that its steps can reach: the same result for about 56 % of the work with as many steps as layers.
+At the forward pass only the last layer has a gradient, and each local step passes it down by one layer (n with an
+n-skip). Below that, δ is exactly zero. So steps are taken on a few windows, each with only the layers that its steps
+can reach. With as many steps as layers, this is about 56 % of the work for the same result.
 
-Everything in this file has the batch last, as `WeightOperand` wants it.
+Everything in this file has the batch last, as `WeightOperand` needs it.
 """
 
 import dataclasses
@@ -41,7 +41,7 @@ WINDOWS = 8
 """At most this many windows: more save little work and cost compile time."""
 
 WORTHWHILE = 16
-"""Windows are used for up to this many times the steps that it takes to reach all layers. Beyond that, most steps work
+"""Use windows for at most this many times the steps that reach all layers. Beyond that, most steps work
 on all layers anyway, and windows would cost more compile time than they save."""
 
 
@@ -53,14 +53,14 @@ class Increments(eqx.Module):
 
 
 class DenseErrors(eqx.Module):
-    """e of the hidden layers, and the output that the last of them leads to."""
+    """The errors of the hidden layers, and the output that the last activities predict."""
 
     hidden: Hidden
     output: Output
 
 
 class DenseProblem(AbstractProblem[Increments]):
-    """The problem around `base`. `pose` makes it; `top` returns that of its uppermost layers."""
+    """The MLP's problem around the activities `base`. `pose` creates it; `top` restricts it to the uppermost layers."""
 
     input: WeightOperand | None  # None: the input is given, not free
     hidden: WeightOperand
@@ -98,7 +98,7 @@ class DenseProblem(AbstractProblem[Increments]):
         return DenseErrors(e if self.base_errors is None else self.base_errors + e, output)
 
     def error_change(self, delta: Increments, change: Hidden) -> Hidden:
-        """Return how the errors follow δ and the change of φ that comes with it, for all layers at once."""
+        """Return the change of the errors for δ and the matching change of φ, for all layers at once."""
         first, hidden, _ = self.multipliers
         if self.input is None or delta.input is None:
             into_first = jnp.zeros_like(self.base[:1])
@@ -248,7 +248,7 @@ def pose(network: AbstractNetwork, batch: Batch, energy: Energy, precision: Prec
 @pose.register(Network)
 def _pose_dense(network: Network, batch: Batch, energy: Energy, precision: Precision) -> DenseProblem:
     # The base point is found in full precision: it is a small part of the work, and rounding it would put some ReLU
-    # units on the wrong side of their kink, which no accuracy of the increments could mend.
+    # units on the wrong side of their kink, which accurate increments could not repair.
     activities, base_errors = batch.activities, None
     if activities is None:
         activities, output = network.forward_pass(batch.x, precision.full)

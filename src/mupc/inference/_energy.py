@@ -58,8 +58,8 @@ def _softmax_curvature(output: Outputs, y: Outputs, change: Outputs) -> Outputs:
 
 
 class Loss(NamedTuple):
-    """An output loss of (output, target), its negative derivative in the output, and its second derivative there times
-    a change of the output, (output, target, change)."""
+    """An output loss: its value, its negative gradient in the output, and its Hessian there times a change of the
+    output."""
 
     value: Callable[[Outputs, Outputs], Array]
     error: Callable[[Outputs, Outputs], Array]
@@ -87,7 +87,8 @@ class Energy(eqx.Module):
       backpropagation's instead of vanishing.
     - `activity_decay`: α; it acts on every free layer, z₀ too in the unsupervised case.
     - `weight_decay`, `orthogonality`: w and ρ, on all weights. With the optimisers `"adamw"` and `"lion"` `mupc.fit`
-      subtracts w·W times the rate from the weights, separately from the update; others have it in their gradient.
+      subtracts w·W times the rate from the weights, separately from the update; other optimisers see it in their
+      gradient.
     """
 
     loss: str = eqx.field(static=True, default="mse")

@@ -1,7 +1,7 @@
 """The inference problem as solvers see it: minimise each sample's energy over unknowns δ around a base point.
 
-Unknowns are a pytree of any form. Solvers combine them with `jax.tree.map`, and use `dot` and `move` for what is
-different for each sample.
+Unknowns are a pytree of any form. Solvers combine them with `jax.tree.map`, and use `dot` and `move` where
+each sample has its own number.
 """
 
 import abc
@@ -21,7 +21,7 @@ PerSample = Float[Array, " batch"]
 
 
 class Batch(eqx.Module):
-    """What inference is asked: inputs (B, D) and targets (B, C), checked and cast.
+    """One batch for inference: inputs (B, D) and targets (B, C), checked and cast.
 
     With `free_input`, x is only where the free z₀ starts. With `activities`, inference starts there instead of at the
     forward pass.
@@ -48,15 +48,15 @@ class Window(NamedTuple):
 
 
 class WindowPlan(NamedTuple):
-    """Windows, each of which holds all that its steps can reach, and the problem on which the last gradient is
-    taken."""
+    """The windows in turn, each with all layers that its steps can reach, and the problem on which the final gradient
+    is computed."""
 
     windows: list[Window]
     last: "AbstractProblem"
 
 
 class Arrays(NamedTuple):
-    """A point as users see it, with the batch first: what `mupc.Solution` says of it."""
+    """A point in the form of `mupc.Solution`, with the batch first."""
 
     activities: Activities
     errors: Activities
@@ -157,7 +157,7 @@ class AbstractProblem(eqx.Module, Generic[Unknowns]):
 
     @abc.abstractmethod
     def adopt(self, tree: Tree, window: "AbstractProblem") -> Tree:
-        """Return a tree that belongs to a smaller window, filled up with zeros for the layers that are new here."""
+        """Return a tree of a smaller window, padded with zeros for the layers that this one adds."""
 
     @abc.abstractmethod
     def unpack(self, point: Point) -> Arrays:
@@ -187,6 +187,8 @@ def zeros(like: Unknowns) -> Unknowns:
 
 
 def unposed(network: AbstractNetwork) -> TypeError:
-    """Return the error for a network whose problem nobody has stated."""
+    """Return the error for a network without a registered problem."""
     kind = type(network).__name__
-    return TypeError(f"{kind} has no inference problem: register one with mupc.inference.pose.register({kind}).")
+    return TypeError(
+        f"{kind} does not have an inference problem: register one with mupc.inference.pose.register({kind})."
+    )

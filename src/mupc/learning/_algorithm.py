@@ -15,7 +15,7 @@ from ._optimiser import SCHEDULES, Optimiser, is_decoupled, update_rule
 
 
 class LearningContext(eqx.Module):
-    """What an algorithm learns with: the energy, the optimiser with its rate and schedule, and the precision."""
+    """The settings of learning: the energy, the optimiser with its rate and schedule, and the precision."""
 
     energy: Energy
     weight_lr: Real
@@ -93,7 +93,7 @@ class AbstractAlgorithm(eqx.Module):
 
     @abc.abstractmethod
     def predict(self, network: AbstractNetwork, batch: Batch, context: LearningContext) -> Outputs:
-        """Return what a network predicts for a batch, to be evaluated."""
+        """Return the prediction for a batch, for evaluation."""
 
     @property
     @abc.abstractmethod

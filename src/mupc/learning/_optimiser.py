@@ -32,7 +32,8 @@ OPTIMISERS: dict[str, Callable[..., optax.GradientTransformation]] = {
 }
 
 DECOUPLED = ("adamw", "lion")
-"""Optimisers that decay weights separately from their update. Optax would do so unasked; here only the energy asks."""
+"""Optimisers that decay weights separately from their update. Optax's own decay is off: only the energy sets
+it."""
 
 
 def _constant(steps: int) -> optax.Schedule:

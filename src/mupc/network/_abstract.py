@@ -1,4 +1,4 @@
-"""What the rest of the library asks of a network."""
+"""The interface of a network."""
 
 import abc
 from collections.abc import Callable
@@ -15,8 +15,8 @@ PerLayer = Float[Array, " all_layers"]
 
 
 class WeightRole(NamedTuple):
-    """What a weight does (`input`, `hidden`, `branch` or `readout`) and how many units feed each of its outputs: all
-    that a parameterisation needs to know to scale it."""
+    """The role of a weight (`input`, `hidden`, `branch` or `readout`) and its fan-in. A parameterisation needs nothing
+    else to scale it."""
 
     role: str
     fan_in: int
@@ -25,8 +25,8 @@ class WeightRole(NamedTuple):
 class AbstractNetwork(eqx.Module):
     """A network that predicts, carries signals forward and back, and turns errors into local weight gradients.
 
-    `mupc.inference.pose` states its inference problem. Gradients are networks, too: they have the form of the network,
-    with a gradient in place of each weight.
+    `mupc.inference.pose` states its inference problem. Gradients have the same form: a network with a
+    gradient in place of each weight.
     """
 
     in_size: eqx.AbstractVar[int]

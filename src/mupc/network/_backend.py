@@ -1,4 +1,4 @@
-"""The backend: what the device decides about a program, chosen once."""
+"""Choose once what the device decides about a program."""
 
 import dataclasses
 import functools
@@ -15,16 +15,18 @@ OLDEST_WITH_BF16 = 8.0
 
 @dataclasses.dataclass(frozen=True)
 class Backend:
-    """What programs for one kind of device have in common.
+    """How programs are built for one kind of device.
 
     - `platform`: `"cpu"`, `"gpu"` or `"tpu"`.
     - `kernels`: the fast path of gradient descent: `"triton"` (GPU), `"blocks"` (CPU) or None. `why_plain` says why
       there is none.
     - `unroll`: layers per turn of a loop over depth. On a GPU a turn costs more than the arithmetic of one layer.
-    - `loop_from`: networks with fewer layers need no loop. With many networks at once, a loop reorders all weights.
+    - `loop_from`: networks with fewer layers are unrolled. When many networks train at once, a loop over depth would
+      reorder all weights.
     - `keeps_transposes`: store Wᵀ next to W, because products with a transposed factor are slow.
-    - `rounds_operands`: round operands in the storage format, because products do not know every pair of formats.
-    - `splits_products`: full precision by products of bf16 parts, on the matrix units.
+    - `rounds_operands`: keep rounded operands in the storage format, because this backend cannot multiply every pair of
+      formats.
+    - `splits_products`: compute full-precision products from products of bf16 parts, on the matrix units.
     - `keeps_jacobian`: error space keeps the derivative of the outputs; a wide pass costs little more than a narrow
       one.
     """

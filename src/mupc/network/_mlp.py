@@ -133,7 +133,7 @@ class Network(AbstractNetwork):
 
     @eqx.filter_jit
     def forward_pass(self, x: Inputs, precision: Precision) -> tuple[Activities, Outputs]:
-        """`mupc.forward` on arrays that are checked and cast."""
+        """Run `mupc.forward` on arrays that are already checked and cast."""
         first, hidden, last = self.multipliers
         phi = self.activation
 

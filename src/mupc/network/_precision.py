@@ -30,8 +30,8 @@ class Precision:
 
     @property
     def full(self) -> "Precision":
-        """The policy with the same storage format whose products round nothing away. A GPU that rounds operands for
-        speed gets there with six products of bf16 parts on its matrix units: as exact, and faster."""
+        """The policy with the same storage format and unrounded products. On a GPU, bf16 and tf32 get it from six
+        products of bf16 parts, which is as exact and faster."""
         exact = POLICIES[jnp.dtype(self.dtype).name]
         if self.name in ("bf16", "tf32") and backend().splits_products:
             return dataclasses.replace(exact, algorithm=lax.DotAlgorithmPreset.BF16_BF16_F32_X6)
@@ -42,7 +42,7 @@ class Precision:
         return _cast(tree, self.dtype)
 
     def cast_operands(self, tree: T) -> T:
-        """Return `tree` with every floating array in the format that products read, to be done once ahead of a loop."""
+        """Return `tree` with every floating array in the format that products read. Call it once before a loop."""
         return _cast(tree, self.operand)
 
     def contract(self, spec: str, a: Float[Array, "..."], b: Float[Array, "..."]) -> Float[Array, "..."]:
@@ -52,8 +52,8 @@ class Precision:
         )
 
     def _rounded(self, values: Float[Array, "..."]) -> Float[Array, "..."]:
-        """Round to the operand format. Some backends keep rounded values in the storage format: the products are the
-        same, and no pair of formats is unknown to them."""
+        """Round to the operand format. Some backends keep the rounded values in the storage format: the products are
+        the same, and every backend can compute them."""
         if self.operand == self.dtype or not backend().rounds_operands:
             return values.astype(self.operand)
         info = jnp.finfo(self.operand)

@@ -21,8 +21,8 @@ def recurrence(
 ) -> Float[Array, "layers _ _"]:
     """Compute v₁ = first, v_{k+1} = step(item_k, v_k) + v_{k+1-skip}, and return `keep` of all of them as a stack.
 
-    With `reverse`, items are taken from the top down. One compiled body serves every depth. What lies before v₁ counts
-    as zero, which is where an n-skip begins.
+    With `reverse`, items are taken from the top down. One compiled body serves every depth. Values before v₁
+    count as zero, so that an n-skip starts at layer n + 1.
     """
     delay = jnp.zeros((max(skip, 1), *first.shape), first.dtype).at[-1].set(first)
 

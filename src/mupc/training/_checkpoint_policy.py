@@ -18,17 +18,18 @@ from ._step import Trace
 Tree = TypeVar("Tree")
 
 PAUSE = 10
-"""Checkpoints at evaluations are at least this many times as far apart as one takes to write: a tenth of the time."""
+"""After a checkpoint, wait at least this many times as long as it took to write: at most a tenth of the time goes into
+them."""
 WAIT = 5.0
-"""A run whose checkpoints are scratch writes none in its first seconds."""
+"""Seconds before the first scratch checkpoint of a run."""
 
 
 @dataclasses.dataclass
 class CheckpointPolicy:
-    """Saves a run, or many side by side, to `checkpoints`: `every` so many steps, or after evaluations.
+    """Save one run, or many side by side, to `checkpoints`: after each `every` steps, or after evaluations.
 
-    `saved` is the step and the number of records of the last checkpoint. Before `next_checkpoint_time` no evaluation
-    asks for another.
+    `saved` is the step and the number of records of the last checkpoint. Evaluations before `next_checkpoint_time` do
+    not write one.
     """
 
     checkpoints: Checkpoints | None = None

@@ -56,9 +56,8 @@ class Checkpoint:
 
 @dataclasses.dataclass(frozen=True)
 class Scratch(os.PathLike[str]):
-    """A folder for checkpoints that nobody needs once the run has ended, such as those of a cell of a sweep. None is
-    written in the first seconds of a run or at its end, and if those found there cannot be used, the run starts from
-    scratch."""
+    """A folder for checkpoints that nobody needs once the run has ended, such as those of a cell of a sweep. The run
+    writes none in its first seconds or at its end. If it cannot use those it finds, it starts from scratch."""
 
     folder: Path
 
@@ -125,7 +124,7 @@ class Checkpoints:
             self._remove(path)
 
     def _remove(self, path: Path) -> None:
-        """Delete a checkpoint, at no moment leaving half of one."""
+        """Delete a checkpoint; if the process is killed, it is either whole or gone."""
         if path.exists():
             scratch = path.with_name(f"{UNFINISHED}old-{path.name}")
             os.replace(path, scratch)
@@ -181,15 +180,7 @@ def _write(scratch: Path, arrays: Arrays, about: str) -> None:
 def _sums(folder: Path) -> dict[str, int]:
     """Return a checksum of every file, by its path. Orbax itself does not notice a changed bit in an array."""
     files = (path for path in folder.rglob("*") if path.is_file() and path != folder / MANIFEST)
-    return {path.relative_to(folder).as_posix(): _sum(path) for path in sorted(files)}
-
-
-def _sum(path: Path) -> int:
-    total = 0
-    with path.open("rb") as file:
-        while block := file.read(2**20):
-            total = zlib.crc32(block, total)
-    return total
+    return {path.relative_to(folder).as_posix(): zlib.crc32(path.read_bytes()) for path in sorted(files)}
 
 
 def _plain(value: Any) -> Any:

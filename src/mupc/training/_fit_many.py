@@ -93,6 +93,8 @@ def fit_many(
     """
     runs = list(runs)
     _check_alike(runs)
+    if "on_divergence" in settings:
+        raise checks.ArgumentError("on_divergence", "is for one run:", "leave it out, or call fit for each run.")
     for name in settings.keys() & runs[0].settings.keys():
         raise checks.ArgumentError(name, "belongs to each run:", f"give it to {{Run}}, such as mupc.Run(…, {name}=…).")
     configs = [TrainConfig.of(config, settings | run.settings) for run in runs]
@@ -150,7 +152,7 @@ def _together(runs: list[Run], job: TrainJob) -> TrainJob:
 
 
 def _partition(job: TrainJob) -> tuple[TrainJob, TrainJob]:
-    """Return the arrays of a job that each run has its own of, and what all share: the data set, and everything that is
+    """Split a job into the arrays that differ between runs and what all runs share: the data set and everything that is
     not an array."""
     own = eqx.tree_at(lambda j: (j.source.raw, j.source.targets), jax.tree.map(eqx.is_array, job), (False, False))
     return eqx.partition(job, own)

@@ -10,10 +10,10 @@ from ..io import checks
 from ..network import Network
 
 MEMORY_SHARE = 0.5
-"""The part of the free memory of a device (of a computer's whole memory) that an estimate may take."""
+"""The share of a device's free memory (on a CPU: of all memory) that an estimate may use."""
 
 COPIES = 4
-"""The least that training keeps of every weight: the weight, its gradient and Adam's two moments."""
+"""The fewest copies of each weight that training keeps: the weight, its gradient and Adam's two moments."""
 
 
 def free_memory() -> float:

@@ -55,8 +55,7 @@ class Position(NamedTuple):
 
     @property
     def finite(self) -> bool:
-        """Whether all numbers are finite. Right after an evaluation, which has checked it, nothing is looked at
-        again."""
+        """Whether all numbers are finite. Right after an evaluation this is known and not checked again."""
         leaves = jax.tree.leaves((self.state, self.traces)) if self.traces else ()
         return all(np.all(np.isfinite(leaf)) for leaf in leaves)
 
@@ -96,7 +95,7 @@ class TrainState:
         return bool(self.histories[0]) and BACK_TO in self.histories[0][-1]
 
     def evaluated(self, programs: DevicePrograms) -> None:
-        """Take the results of an evaluation in: go back after a divergence, or keep what is finite."""
+        """Go back after a divergence; otherwise remember the runs that are finite."""
         if self.goes_back:
             self.position = self.last_finite
             return

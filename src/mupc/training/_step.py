@@ -43,7 +43,7 @@ def advance(
     job: TrainJob, state: AlgorithmState, order: Order, span: Int[Array, " 3"], trace: Trace
 ) -> tuple[AlgorithmState, Trace]:
     """Take `length` steps from batch number `first` of an epoch, and write what they report from `place` on in the
-    trace, with `span` = (first, place, length). None of them is compiled in: one program serves every interval."""
+    trace, with `span` = (first, place, length). They are traced, so one program serves every interval."""
     first, place, length = span
 
     def body(index: Int[Array, ""], carry: tuple[AlgorithmState, Trace]) -> tuple[AlgorithmState, Trace]:
@@ -65,7 +65,7 @@ def tune(job: TrainJob, state: AlgorithmState, order: Order, first: Int[Array, "
 
 
 Chunks = tuple[Array, Array, Array]
-"""Samples and targets in chunks of equal size, and which of them are real, not filling."""
+"""Samples and targets in equal chunks, and a mask that is False for padding."""
 
 
 class SplitScores(NamedTuple):

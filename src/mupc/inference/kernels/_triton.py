@@ -5,8 +5,8 @@ With the layers numbered from 0 and the readout as layer H, a step is
     predict    e_ℓ = δ_ℓ − τ δ_{ℓ-1} − a W_ℓ Δφ_{ℓ-1},                        for all ℓ at once, then
     correct    δ_ℓ ← δ_ℓ − lr (e_ℓ − τ e_{ℓ+1} − φ′_ℓ ⊙ a W_{ℓ+1}ᵀ e_{ℓ+1})   and Δφ_ℓ from it.
 
-A program of either kernel takes some units of one layer and some samples. In addition to δ and e it keeps the copies of
-Δφ and e that products read, in their format, so that nothing else of the step reaches memory. Layers that no signal has
+A program of either kernel takes some units of one layer and some samples. It stores δ and e, and copies of Δφ and e in
+the format that products read; nothing else goes to memory. Layers that no signal has
 reached yet are left out, so that the active window is exact; their arrays hold the zeros they began with.
 
 Sizes are filled up with zeros to what the matrix units take, which changes nothing: a unit without weights has no
@@ -28,10 +28,10 @@ from ...network import ACTIVATIONS, Activation, Real
 from .._dense_problem import DenseProblem, Increments
 
 SMALLEST = 16
-"""What the matrix units of a GPU take at least along every axis."""
+"""The smallest size along any axis that a GPU's matrix units accept."""
 
 SAMPLES, UNITS, PIECE = 64, 64, 64
-"""Samples and units of a program at most, and the length of the pieces into which its sums are cut. Larger tiles read
+"""The most samples and units per program, and the length of the pieces of its sums. Larger tiles read
 less, but then the state of the units no longer fits into registers together with the sums."""
 
 OUTPUTS = 64
@@ -43,7 +43,7 @@ Slice = Any  # what pl.ds gives
 
 
 class _Form(NamedTuple):
-    """What is compiled into the kernels: sizes (filled up) and the size of pieces, multipliers and activation."""
+    """Constants compiled into the kernels: padded sizes, tile sizes, multipliers, activation."""
 
     layers: int
     batch: int
@@ -122,7 +122,7 @@ def _step(form: _Form, data: _Data, taken: Array, state: _KernelState) -> _Kerne
 def _call(
     form: _Form, kernel: Callable, layers: int, count: Array, data: _Data, state: _KernelState, written: tuple[str, ...]
 ) -> _KernelState:
-    """Runs a kernel that writes over some fields of the state, of which it does not read what others write."""
+    """Run a kernel that overwrites the fields `written`. No program reads what another program writes."""
     names = ("count", *_Data._fields, *_KernelState._fields)
     old = [getattr(state, name) for name in written]
 

@@ -36,7 +36,7 @@ class AbstractSolver(eqx.Module, Generic[State]):
     for non-finite values, the history and the active window.
 
     - `steps`: the most steps to take.
-    - `local`: a step moves information by one layer only and leaves what has no gradient where it is. The loop then
+    - `local`: a step moves information by one layer only and does not move activities without a gradient. The loop then
       leaves out the layers that no step has reached yet. Momentum qualifies; weight decay of the iterate, noise, and
       anything that solves globally do not.
     """
@@ -51,8 +51,8 @@ class AbstractSolver(eqx.Module, Generic[State]):
     @abc.abstractmethod
     def init(self, problem: AbstractProblem[Unknowns], point: Point) -> State:
         """Return the state before the first step, or raise a `ValueError` for a problem that this solver cannot solve.
-        Arrays in the state that belong to layers have the shape of the unknowns, and a local solver has zeros in them
-        where it has not been."""
+        Per-layer arrays in the state have the shape of the unknowns. In a local solver they are zero for layers it has
+        not reached."""
 
     @abc.abstractmethod
     def step(

@@ -33,9 +33,9 @@ class ErrorSpace(AbstractSolver[_Energies]):
     """Minimise F over the errors e of the hidden layers, from which the activities follow, z_ℓ = f_ℓ(z_{ℓ-1}) + e_ℓ.
 
     In these unknowns the Hessian is the identity plus a matrix of the output's rank, so that a few conjugate-gradient
-    steps, each one pass up and one pass down the network, solve the linearised problem at any depth: one outer step
-    for a linear network, a few with a line search of each sample for others. As the energy's `output_precision` λ
-    goes to zero the weight gradients become backpropagation's.
+    steps, each one pass up and one pass down the network, solve the linearised problem at any depth. A linear
+    network needs one outer step, others a few, with a line search for each sample. As the energy's `output_precision`
+    λ goes to zero the weight gradients become backpropagation's.
 
     **Arguments:**
 
@@ -101,7 +101,7 @@ class ErrorSpace(AbstractSolver[_Energies]):
         return found.point, _Energies(found.values, state.first, jnp.mean(state.values))
 
     def _search(self, attempt: Callable[[PerSample], _Attempt], length: PerSample) -> _Attempt:
-        """Halve the step of each sample until it lowers the energy enough; at last, take none."""
+        """Halve each sample's step until it lowers the energy enough; if none does, do not move it."""
 
         def unfinished(carry: tuple) -> Bool[Array, ""]:
             return (carry[0] <= self.halvings) & ~jnp.all(carry[2].enough)

@@ -20,7 +20,7 @@ Columns = Float[Array, "blocks size batch"]
 
 
 class _Factors(NamedTuple):
-    """What elimination from the top down leaves: Cholesky factors of each block, and the maps between blocks.
+    """The result of elimination from the top down: Cholesky factors of each block, and the maps between blocks.
 
     A block holds `skip` layers. In the unknowns T d (`change`, T unit lower triangular) a block's errors are d_k − C_k
     d_{k-1}, and the Schur complement of block k is I + V_k with V_{k-1} = C_kᵀ V_k (I + V_k)⁻¹ C_k: a sum of positive
@@ -136,8 +136,8 @@ def _factorise(problem: DenseProblem) -> _Factors:
 def _blocks(
     weights: Float[Array, "layers_less_one width width"], skip: int
 ) -> tuple[Blocks, Float[Array, "all_blocks size size"] | None]:
-    """The errors of block k are T_k d_k − C_k d_{k-1}: the links C of all blocks but the first, and all T (None: one
-    layer each, T = I). Layers that fill up the first block lie below the first layer and touch nothing."""
+    """Return the links C of all blocks but the first, and all T (None: one layer each, T = I). The errors of block k
+    are T_k d_k − C_k d_{k-1}. Padding layers in the first block lie below layer 1 and have no effect."""
     width = weights.shape[-1]
     size = max(1, skip)
     eye = jnp.eye(width, dtype=weights.dtype)
@@ -165,19 +165,19 @@ def _gram(a: Matrix) -> Matrix:
 
 
 def _right_solve(a: Matrix, triangle: Matrix) -> Matrix:
-    """a·T⁻¹."""
+    """Return a·T⁻¹."""
     return jsl.solve_triangular(triangle, a.T, lower=True, trans=1).T
 
 
 def _behind(factor: Matrix, v: Matrix, link: Matrix) -> Matrix:
-    """Cᵀ V (I + V)⁻¹ C, given the Cholesky factor of I + V, symmetric to the last digit."""
+    """Return Cᵀ V (I + V)⁻¹ C, given the Cholesky factor of I + V, symmetric to the last digit."""
     kept = jsl.cho_solve((factor, True), v)
     kept = jnp.matmul(link.T, jnp.matmul(kept, link, precision="highest"), precision="highest")
     return (kept + kept.T) / 2
 
 
 def _solve(factors: _Factors, gradient: Increments) -> Increments:
-    """H⁻¹·gradient: down through the blocks, then up."""
+    """Return H⁻¹·gradient: down through the blocks, then up."""
     cholesky, links, change, bottom, entry = factors
     depth, width, batch = gradient.hidden.shape
     count, size, _ = cholesky.shape

@@ -18,10 +18,10 @@ from ._spectrum import extremes
 AUTO = "auto"
 AUTO_TOL, AUTO_STEPS, AUTO_REFRESH = 1e-3, 10_000, 100
 MARGIN = 1.05
-"""The largest eigenvalue is found a little too small, and differs a little between batches."""
+"""Safety factor: Lanczos underestimates the largest eigenvalue slightly, and it varies between batches."""
 
 PATIENCE = 4
-"""Times the number of steps that a quadratic energy would need: curvature changes on the way to the equilibrium."""
+"""Allow this many times the steps of a quadratic energy, because the curvature changes on the way."""
 
 
 class DescentSettings(eqx.Module):

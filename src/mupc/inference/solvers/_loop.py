@@ -56,7 +56,7 @@ def solve(solver: AbstractSolver, problem: AbstractProblem, history: bool) -> So
         point, state = wider.adopt((carry.point, carry.state), window)
         window = wider
         carry = _run(solver, window, carry._replace(point=point, state=state), count, first_norm)
-    # one more gradient, one reach further down, tells where the solver arrived; unused, it is compiled away
+    # the final gradient needs one more reach of layers; if nobody uses it, XLA removes it
     point = plan.last.adopt(carry.point, window)
     value, norm = plan.last.value(point), plan.last.norm(plan.last.gradient(point))
     stop = solver.terminate(carry.state, Progress(first_norm, norm, carry.taken))

@@ -34,8 +34,8 @@ class ODE(AbstractSolver[_FlowState]):
       `diffrax.Kvaerno5()`, factorise a matrix of all activities of the batch: they are for small networks.
     - `t1`: the end time. `dt0`: the first step, chosen by itself by default.
     - `rtol`, `atol`: of the step size control, `atol` relative to the size of the first gradient. By default a
-      hundredth of `tol` (1e-5 without one): an explicit solver dithers around the point of rest at about ten times
-      its tolerance, and coarser settings would keep it from ever coming to rest.
+      hundredth of `tol` (1e-5 without one): near rest an explicit solver fluctuates at about ten times its tolerance,
+      so coarser settings would never come to rest.
     - `steps`: the most steps, rejected ones included.
     - `tol`: it has come to rest when the velocity has fallen to this fraction of its start; None to go on to `t1`.
 

@@ -16,12 +16,12 @@ from ._base import AbstractSolver, Progress, Stop, check_limits, converged_below
 
 
 class Optax(AbstractSolver[optax.OptState]):
-    """The activities move as an optax transformation says, given the gradient of one sample's energy.
+    """Move the activities with an optax optimiser, given the gradient of one sample's energy.
 
     **Arguments:**
 
     - `transform`: any optax optimiser, such as `optax.adam(0.01)`. It sees all samples and layers as one array, so
-      that those which take norms or search along lines couple the samples of a batch.
+      optimisers that use norms or line searches couple the samples of a batch.
     - `steps`: how many. `tol`: stop earlier when the gradient norm has fallen to this fraction of its start.
     - `lr`: a factor of every update. Unlike a rate inside the optimiser it is a number: a new one does not compile
       again, and runs that differ in it train side by side. `Optax.adam(lr, steps)` is Adam with such a rate.

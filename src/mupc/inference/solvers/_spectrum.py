@@ -11,13 +11,13 @@ from ...io import checks
 from .._problem import AbstractProblem, PerSample, Unknowns, zeros
 
 LARGEST_STEPS, SMALLEST_STEPS = 32, 8
-"""Lanczos steps: the upper end of the spectrum is dense; the lower end thins out, and its inverse more so."""
+"""Lanczos steps for each end. The upper end is dense and needs more; inverting spreads the lower end."""
 
 
 def extremes(problem: AbstractProblem) -> tuple[PerSample, PerSample]:
     """Return the largest and the smallest eigenvalue of each sample's Gauss–Newton Hessian at the base point.
 
-    At the forward pass it is the Hessian, but for the curvature of the last activation. For the lower end the Hessian
+    At the forward pass this is the Hessian without the curvature of the last activation. For the lower end the Hessian
     is inverted, so that condition numbers of 1e8 are no harder than small ones.
     """
     if problem.singular and not problem.energy.decays_activities:
