@@ -29,9 +29,9 @@ class TableCell(experiments.FigureCell):
 
 
 def test_the_quick_preset_changes_only_what_it_says():
-    both = presets(TableConfig("float64", ("As in the paper.",)), "Small.", width=2)
+    both = presets(TableConfig("float64", ("As in the paper.",)), "small-check", width=2)
     assert both["paper"] == TableConfig("float64", ("As in the paper.",))
-    assert both["quick"] == TableConfig("float64", ("Small.", "As in the paper."), width=2)
+    assert both["quick"] == TableConfig("float64", ("A small check.", "As in the paper."), width=2)
 
 
 def test_cells_are_products_of_axes_with_the_last_one_fastest():

@@ -12,7 +12,7 @@ from mupc.experiments import _training
 from mupc.experiments._runner import execute
 from mupc.experiments._store import CellStore
 from mupc.experiments._training import Rates
-from mupc.experiments._training_conditioning import (
+from mupc.experiments.training_conditioning import (
     ConditionedCell,
     ConditionedConfig,
     ends,

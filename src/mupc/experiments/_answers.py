@@ -7,12 +7,13 @@ import statistics
 from collections.abc import Iterator, Sequence
 
 from ._claims import FAILS, NOT_RUN
+from ._declaration import LEFT_OPEN
 from ._figure import Row, Table
 from ._measuring import grouped
 from ._methods import METHODS
 from ._page import ReportSection
 from ._training import tuning_rank
-from .protocol_choices import CHOICES, STUDY, ChoiceConfig, Variant, outcomes
+from .protocol_choices import STUDY, ChoiceConfig, Variant, outcomes
 
 _DAYS = 'several days on an NVIDIA RTX A6000 ("Compute resources", of 128-layer networks trained for multiple epochs)'
 DAYS = dict.fromkeys(("mupc-mnist-5-epochs", "mupc-fashion-15-epochs"), _DAYS)
@@ -117,7 +118,7 @@ def choices(paper: list[Row], further: list[Row]) -> ReportSection:
         one = found.get((variant, depth))
         return NOT_RUN if one is None else f"{one}; {one.learning} of {depth + 1}"
 
-    made = [(choice.name, choice.paper, choice.here, moves(choice.name)) for choice in CHOICES]
+    made = [(choice, said, here, moves(choice)) for choice, said, here in LEFT_OPEN]
     tried = [(variant.name, *(told(variant, depth) for depth in depths)) for variant in config.all]
     return ReportSection(
         "What the paper leaves open, what was chosen, and how much it moves",

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 import importlib
-import re
 from collections.abc import Iterable
 
 from ..io import checks
 from ._figure import Figure, UnknownFigureError
-from ._tables import read_page, table_rows
+from ._tables import read_page, sections, table_rows
 
 
 @dataclasses.dataclass(frozen=True)
@@ -24,13 +23,11 @@ class CatalogueEntry:
     def load(self) -> Figure:
         """Return the figure."""
         figures: dict[str, Figure] = importlib.import_module(f"{__package__}.{self.module}").FIGURES
-        return dataclasses.replace(figures[self.slug], title=self.title, caption=CAPTIONS[self.slug])
+        return dataclasses.replace(figures[self.slug], title=self.title, caption=CAPTIONS[self.slug][0])
 
 
-_PAPER, _STUDIES, _CAPTIONS = read_page("figures.md").split("\n# ")
-_SECTIONS = re.findall(r"^## (.*?)\n\n(.*?)(?:\n\n|\Z)", _CAPTIONS, re.MULTILINE | re.DOTALL)
-CAPTIONS = {slug: " ".join(text.split()) for slugs, text in _SECTIONS for slug in slugs.split(", ")}
-
+_PAPER, _STUDIES, _CAPTIONS = read_page("figures.md")
+CAPTIONS = sections(_CAPTIONS)
 _ALIASES = {slug: f"fig{number}" for number, (slug, *_) in enumerate(table_rows(_PAPER)[:6], 1)}
 CATALOGUE, BEYOND = (
     {slug: CatalogueEntry(slug, title, module, _ALIASES.get(slug)) for slug, title, module in table_rows(page)}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 
 from ._tables import read_page, table_rows
 
@@ -25,38 +25,22 @@ class Claim:
     verdict: str
 
 
-CLAIMS = {name: (claim, expected) for name, claim, expected in table_rows(read_page("claims.md"))}
+CLAIMS = {name: (claim, expected) for name, claim, expected in table_rows(*read_page("claims.md"))}
 """Claims and what is expected of them, by id; all with names in braces."""
 
 
-def judge(name: str, measure: Callable[..., tuple[bool, str]], *arguments: object, **values: object) -> Claim:
+def judge(name: str, measure: Callable[..., tuple[bool, str] | str], *arguments: object, **values: object) -> Claim:
     """Return the claim with this id and its verdict.
 
-    `measure(*arguments)` returns whether it is true and the numbers, or raises `MissingCellsError`. `values` are what
-    the names in braces stand for.
+    `measure(*arguments)` returns whether it is true and the numbers, or raises `MissingCellsError`. It returns only the
+    numbers if nothing is asked of them, so that they can neither hold nor fail. `values` are what the names in braces
+    stand for.
     """
-
-    def decide() -> tuple[str, str]:
-        true, measured = measure(*arguments)
-        return (HOLDS if true else FAILS), measured
-
-    return _decided(name, decide, values)
-
-
-def report_only(name: str, measure: Callable[..., str], *arguments: object, **values: object) -> Claim:
-    """Return numbers of which nothing is asked, so that they can neither hold nor fail. See `judge`."""
-    return _decided(name, lambda: (REPORTED, measure(*arguments)), values)
-
-
-def _decided(name: str, decide: Callable[[], tuple[str, str]], values: dict[str, object]) -> Claim:
     claim, expected = CLAIMS[name]
     try:
-        verdict, measured = decide()
+        found = measure(*arguments)
+        true, measured = (None, found) if isinstance(found, str) else found
+        verdict = REPORTED if true is None else HOLDS if true else FAILS
     except MissingCellsError as missing:
         verdict, measured = NOT_RUN, f"not run: {missing}"
     return Claim(name.format(**values), claim.format(**values), measured, expected.format(**values), verdict)
-
-
-def checked_by_id(checked: Mapping[str, str]) -> Callable[[object, object, Claim], str | None]:
-    """Return a `Figure.checked` that looks up what was checked by the id of the claim."""
-    return lambda config, table, claim: checked.get(claim.id)

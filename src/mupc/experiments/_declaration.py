@@ -7,13 +7,24 @@ import itertools
 from typing import TypeVar
 
 from ._figure import FigureCell, FigureConfig
+from ._tables import read_page, sections, table_rows
 
 CellT = TypeVar("CellT", bound=FigureCell)
 
 
-def presets(paper: FigureConfig, *notes: str, **quick: object) -> dict[str, FigureConfig]:
-    """Return both presets. The quick one has `notes` before the protocol and the fields of `quick` replaced."""
-    changed = {"protocol": (*notes, *paper.protocol)} | quick
+_PROTOCOLS, _CHECKED, _OPEN = read_page("protocols.md")
+PROTOCOLS, CHECKED, LEFT_OPEN = sections(_PROTOCOLS), sections(_CHECKED), table_rows(_OPEN)
+"""Sections of protocols by name, what was checked by figure and claim, and what the paper leaves open."""
+
+
+def protocol(*names: str) -> tuple[str, ...]:
+    """Return the paragraphs of these sections of `protocols.md`."""
+    return tuple(itertools.chain(*(PROTOCOLS[name] for name in names)))
+
+
+def presets(paper: FigureConfig, *names: str, **quick: object) -> dict[str, FigureConfig]:
+    """Return both presets. The quick one has these sections before the protocol, and the fields of `quick` replaced."""
+    changed = {"protocol": (*protocol(*names), *paper.protocol)} | quick
     return {"quick": dataclasses.replace(paper, **changed), "paper": paper}  # type: ignore[arg-type]
 
 

@@ -83,7 +83,7 @@ class Figure:
     - `claims(config, table)`: the claims, judged on the rows of the finished cells (a row is a cell and its numbers).
     - `plot(record, path)`: draw what `results/SLUG.json` holds.
     - `run_group(cells, context)`: the numbers of several cells of one group, computed as one program.
-    - `checked(config, table, claim)`: for a claim that fails, what was checked to rule out a mistake of ours, or None.
+    - `checked(config, table, claim)`: for a claim that fails, numbers of the table that help to rule out a mistake.
     - `title`, `caption`: set by the catalogue.
     """
 
@@ -94,7 +94,7 @@ class Figure:
     claims: Callable[[Any, Table], list[Claim]]
     plot: Callable[[Row, Path], None]
     run_group: Callable[[Any, RunContext], list[Row]] | None = None
-    checked: Callable[[Any, Table, Claim], str | None] = lambda config, table, claim: None
+    checked: Callable[[Any, Table, Claim], str] | None = None
     title: str = ""
     caption: str = ""
 
@@ -107,6 +107,11 @@ class Figure:
         """Return the rows of the finished cells, in the order of `cells`."""
         cells = self.cells(config, finished)
         return [{**dataclasses.asdict(cell), **finished[cell]} for cell in cells if cell in finished]
+
+
+def by_slug(*figures: Figure) -> dict[str, Figure]:
+    """Return the figures of a module by their slugs."""
+    return {figure.slug: figure for figure in figures}
 
 
 def select(table: Iterable[Row], **wanted: object) -> Table:

@@ -9,6 +9,7 @@ from typing import Any
 
 from ._catalogue import BEYOND, CATALOGUE
 from ._claims import FAILS, Claim
+from ._declaration import CHECKED
 from ._figure import Figure, FigureConfig, Row, Table
 from ._runner import FigureProgress
 from ._store import dumps, strict, write_text
@@ -40,9 +41,11 @@ def figure_record(figure: Figure, preset: str, config: FigureConfig, progress: F
 
 def _judged(figure: Figure, preset: str, config: FigureConfig, table: Table, claim: Claim) -> Row:
     """Return a claim, with what was checked if it fails at the paper preset."""
-    failed = preset == "paper" and claim.verdict == FAILS
-    checked = figure.checked(config, table, claim) if failed else None
-    return dataclasses.asdict(claim) | ({} if checked is None else {"checked": checked})
+    if preset != "paper" or claim.verdict != FAILS:
+        return dataclasses.asdict(claim)
+    found = [figure.checked(config, table, claim)] if figure.checked else []
+    checked = " ".join([*found, *CHECKED.get(f"{figure.slug}/{claim.id}", ())])
+    return dataclasses.asdict(claim) | ({"checked": checked} if checked else {})
 
 
 def _destination(out: Path, result: Row) -> Path:

@@ -14,8 +14,8 @@ from .. import plots
 from . import _conditioning, _training
 from ._claims import Claim, judge
 from ._conditioning import ConditionCell, ConditionConfig, ConditionTable, SliceCell
-from ._declaration import presets
-from ._figure import Figure, FigureCell, Finished, Row, RunContext, Table, select
+from ._declaration import presets, protocol
+from ._figure import Figure, FigureCell, Finished, Row, RunContext, Table, by_slug, select
 from ._measuring import Finding, require
 from ._methods import DECAYS
 from ._training import Rates, TrainingCell, TrainingConfig
@@ -73,13 +73,6 @@ def claims(config: DecayConfig, table: Table) -> list[Claim]:
     ]
 
 
-_PROTOCOL = (
-    "κ as in sp-cond-nums-init, with α = 1.",
-    "Training: linear networks without skips, N = 128, H = 8, SP with weights U(±1/√fan_in), Adam with η = 1e-3 as in "
-    "the paper's other networks of this size, one epoch; accuracy is the best of ten evaluations, as in the paper.",
-    "Inference is exact, so that no step size or limit of steps can be blamed; the paper's is gradient descent. The "
-    "values of α are ours.",
-)
 _TRAINING = TrainingConfig(
     "float64",
     widths=(128,),
@@ -92,13 +85,12 @@ _SMALL = dataclasses.replace(
     _TRAINING, data="digits", widths=(32,), seeds=1, epochs=10.0, evaluate_every=22, rates=_TRAINING.rates[::2]
 )
 _PRESETS = presets(
-    DecayConfig("float64", _PROTOCOL, training=_TRAINING),
-    "A small check, training on scikit-learn's digits.",
+    DecayConfig("float64", protocol("activity-decay"), training=_TRAINING),
+    "activity-decay-quick",
     widths=(8, 16, 32),
     depths=(2, 8, 32),
     seeds=1,
     training=_SMALL,
 )
 _PLOT = functools.partial(plots.draw_activity_decay, decays=DECAYS)
-_FIGURE = Figure("activity-decay", _PRESETS, cells, run_cell, claims, _PLOT)
-FIGURES = {_FIGURE.slug: _FIGURE}
+FIGURES = by_slug(Figure("activity-decay", _PRESETS, cells, run_cell, claims, _PLOT))

@@ -12,8 +12,8 @@ import statistics
 
 from .. import plots
 from ._claims import Claim, judge
-from ._declaration import cells_over, presets
-from ._figure import Figure, FigureCell, FigureConfig, Finished, Row, RunContext, Table
+from ._declaration import cells_over, presets, protocol
+from ._figure import Figure, FigureCell, FigureConfig, Finished, Row, RunContext, Table, by_slug
 from ._measuring import Finding, fit_power, grouped, require
 
 SQUARE_ROOT, PLAIN = (0.35, 0.65), 0.8
@@ -103,12 +103,6 @@ def claims(config: StepsConfig, table: Table) -> list[Claim]:
     ]
 
 
-_PROTOCOL = (
-    "Linear μPC networks with skips, input and output size N, standard normal inputs and targets, float64.",
-    "κ comes from Lanczos steps with the activity Hessian and with its inverse. Plain descent takes 2/(1.02 λmax + "
-    "λmin), almost its best fixed step size, which a user would not know.",
-)
-_PRESETS = presets(StepsConfig("float64", _PROTOCOL), width=16, depths=(4, 8, 16), seeds=1)
+_PRESETS = presets(StepsConfig("float64", protocol("automatic-steps")), width=16, depths=(4, 8, 16), seeds=1)
 _PLOT = functools.partial(plots.draw_automatic_steps, labels=SETTINGS)
-_FIGURE = Figure("automatic-steps", _PRESETS, cells, run_cell, claims, _PLOT)
-FIGURES = {_FIGURE.slug: _FIGURE}
+FIGURES = by_slug(Figure("automatic-steps", _PRESETS, cells, run_cell, claims, _PLOT))

@@ -13,10 +13,10 @@ import math
 from collections.abc import Callable
 
 from .. import plots
-from ._claims import Claim, judge, report_only
+from ._claims import Claim, judge
 from ._conditioning import CURVED, KINDS, POWERS, RANDOM, ConditionConfig, ConditionTable, cells, run_cell
-from ._declaration import presets
-from ._figure import Figure, Table
+from ._declaration import presets, protocol
+from ._figure import Figure, Table, by_slug
 from ._measuring import Finding, fit_power, require
 
 WIDE, STABLE_WIDTH, STABLE = 8, 16, 2.0
@@ -60,7 +60,7 @@ def standard(config: ConditionConfig, table: Table) -> list[Claim]:
         judge("kappa-over-depth", _over_depth, config, measured.kappa, True, wide=WIDE),
         judge("depth-over-width", steeper),
         judge("relu-worse", relu, deep=deep, shallow=shallow, wide=WIDE),
-        report_only("tanh-sign", tanh),
+        judge("tanh-sign", tanh),
     ]
 
 
@@ -103,10 +103,7 @@ def trade_off(config: ConditionConfig, table: Table) -> list[Claim]:
     others = [("orthogonal", activation) for activation in config.activations if activation != "linear"]
     return [
         *(judge("grows-{kind}-{activation}", growth, *each, **values(*each)) for each in judged),
-        *(
-            report_only("growth-{kind}-{activation}", lambda *of: growth(*of)[1], *each, **values(*each))
-            for each in others
-        ),
+        *(judge("growth-{kind}-{activation}", lambda *of: growth(*of)[1], *each, **values(*each)) for each in others),
     ]
 
 
@@ -148,20 +145,6 @@ def power_law(measured: ConditionTable, kind: str, width: int) -> tuple[float, f
     return fit_power(require(finite, max(3, len(points)), what))
 
 
-_PROTOCOL = (
-    "One network per seed, input and output size N, SP weights N(0, 1/N), one standard normal sample; κ is the median "
-    "over seeds. Nonlinear Hessians are those at the forward pass.",
-    "The Hessian of tanh networks also depends on the output error, about which the paper says nothing. κ is that of a "
-    "sample which the network predicts (no error); the sign of λmin is also reported for a standard normal target.",
-    "κ comes from Lanczos and a block-banded Cholesky factor in float64, which agrees with dense eigenvalues to 1e-6; "
-    "λmin below rounding counts as zero (κ beyond about 1e12).",
-)
-_SLICES = (
-    "Landscapes: one network per activation and depth, on a 30 × 30 grid over [−2, 2]² along the extreme eigenvectors "
-    "of its own Hessian at the solution of the linear network with the same weights."
-)
-
-
 def _figure(
     slug: str,
     draw: plots.Drawing,
@@ -173,22 +156,18 @@ def _figure(
     """Return a figure whose quick preset takes seconds."""
     labels = {kind: KINDS[kind].label for kind in paper.kinds}
     small = {"widths": (16, 64), "depths": (2, 8, 32), "seeds": 1} | quick
-    both = presets(paper, *(notes or ("A small check.",)), **small)
+    both = presets(paper, *(notes or ("small-check",)), **small)
     return Figure(slug, both, cells, run_cell, claims, lambda record, path: draw(record, path, labels))
 
 
-_STANDARD = ConditionConfig("float64", _PROTOCOL)
-_SLICED = dataclasses.replace(_STANDARD, slices=(2, 32), protocol=(*_PROTOCOL, _SLICES))
+_STANDARD = ConditionConfig("float64", protocol("conditioning"))
+_SLICED = dataclasses.replace(_STANDARD, slices=(2, 32), protocol=protocol("conditioning", "landscapes"))
 _RESIDUAL = dataclasses.replace(_SLICED, kinds=("sp-skips",), reference=("sp",))
 _STABLE = dataclasses.replace(_STANDARD, kinds=("mupc", "orthogonal"))
 _SIZES = (*POWERS, 256, 512)
 _LINEAR = dataclasses.replace(_STANDARD, kinds=("sp", *_STABLE.kinds), activations=("linear",), seeds=1)
-_AS_DEEP = (
-    "A small check, as deep as the paper's networks: of linear ones at N=H=32, skips make κ 5 to 8 times as large "
-    "(three seeds)."
-)
 _SMALL: dict[str, object] = {"slices": (2, 8), "slice_width": 8}
-_ALL = [
+FIGURES = by_slug(
     _figure("sp-cond-nums-init", plots.draw_condition_grid, standard, _SLICED, **_SMALL),
     _figure("des-trade-off", plots.draw_condition_grid, trade_off, _STABLE, growth=4.0),
     _figure("max-min-eigens", plots.draw_extreme_eigenvalues, extremes, _STANDARD),
@@ -197,7 +176,7 @@ _ALL = [
         plots.draw_condition_grid,
         residual,
         _RESIDUAL,
-        _AS_DEEP,
+        "resnets-cond-nums-init-quick",
         **_SMALL | {"widths": (8, 32), "depths": (2, 8, 128)},
     ),
     _figure(
@@ -208,5 +187,4 @@ _ALL = [
         depths=(8, 16, 32),
         seeds=3,
     ),
-]
-FIGURES = {figure.slug: figure for figure in _ALL}
+)

@@ -13,9 +13,9 @@ import statistics
 from collections.abc import Callable
 
 from .. import plots
-from ._claims import Claim, checked_by_id, judge
-from ._declaration import presets
-from ._figure import Figure, Row, Table
+from ._claims import Claim, judge
+from ._declaration import presets, protocol
+from ._figure import Figure, Row, Table, by_slug
 from ._measuring import Finding, number
 from ._methods import METHODS
 from ._training import Rates, TrainingConfig, cells, run_cell
@@ -72,31 +72,9 @@ def claims(config: TrainingConfig, table: Table) -> list[Claim]:
     ]
 
 
-_CHECKED = {
-    "mse-below-untrained": (
-        "The energy falls in every run. On 64 samples, seed 0 at H=32, the weight gradients before training agree "
-        "within 1e-11 in float64 with those that JAX finds of the equilibrated energy's closed form, written by hand. "
-        "The step size explains it: with η=1e-4, not the paper's 1e-3, seed 0 falls from 4.4e+03 to 9.0 (last tenth)."
-    )
-}
-_PROTOCOL = (
-    "Linear networks with skips, SP with weights U(±1/√fan_in), batch 64, Adam with η=1e-3, one-hot targets. The paper "
-    "gives the width, η and the deepest H; the other depths are ours.",
-    "Inference is exact, by elimination over layers, instead of the paper's dense solution; in float64, as in the "
-    "authors' scripts. In a side check at H=32 it left 1e-14 of the gradient norm at the forward pass (float32: 2e-6).",
-    "MSE is ½‖y − f(x)‖² of the forward pass on each training batch before learning from it; the energy is that at the "
-    "equilibrium on the same batch. Both are means over samples and over the steps between two evaluations.",
-    "'Decreases' is judged twice for the MSE, against the first tenth of training and against the untrained network: "
-    "in a side check of a fifth of an epoch at H=32, before these runs, it first rose a thousandfold and then fell. "
-    "Neither asks for a monotonic fall, which the paper reports.",
-)
-_QUICK = (
-    "A small check on scikit-learn's digits: not a reproduction. The networks are as deep as the paper's: with 16 "
-    "hidden layers of 32 units and five epochs they learn (71 %), with 32 layers of 16 units a little (26 %)."
-)
 _PAPER = TrainingConfig(
     "float64",
-    _PROTOCOL,
+    protocol("pc-analytic-infer"),
     widths=(128,),
     depths=(2, 4, 8, 16, 32),
     activations=("linear",),
@@ -104,7 +82,6 @@ _PAPER = TrainingConfig(
     evaluate_every=47,  # twenty times an epoch of 937 steps
 )
 _SMALL = {"data": "digits", "widths": (64,), "depths": (2, 32), "seeds": 2, "epochs": 3.0, "evaluate_every": 6}
-_PRESETS = presets(_PAPER, _QUICK, **_SMALL)
+_PRESETS = presets(_PAPER, "pc-analytic-infer-quick", **_SMALL)
 _PLOT = functools.partial(plots.draw_exact_inference, name=METHODS[METHOD].label)
-_FIGURE = Figure("pc-analytic-infer", _PRESETS, cells, run_cell, claims, _PLOT, checked=checked_by_id(_CHECKED))
-FIGURES = {_FIGURE.slug: _FIGURE}
+FIGURES = by_slug(Figure("pc-analytic-infer", _PRESETS, cells, run_cell, claims, _PLOT))

@@ -11,8 +11,8 @@ import math
 
 from .. import plots
 from ._claims import Claim, judge
-from ._declaration import cells_over, presets
-from ._figure import Figure, FigureCell, FigureConfig, Finished, Row, RunContext, Table, select
+from ._declaration import cells_over, presets, protocol
+from ._figure import Figure, FigureCell, FigureConfig, Finished, Row, RunContext, Table, by_slug, select
 from ._measuring import Finding, fit_line, number, require
 
 HOMOGENEOUS = ("linear", "relu")
@@ -151,16 +151,7 @@ def _exponential(sizes: dict[int, float]) -> tuple[float, float]:
     return math.exp(slope), fit
 
 
-_PROTOCOL = (
-    "Mean |z| of the last hidden layer of networks with L layers at initialisation; input size = N, standard normal "
-    "inputs, SP weights N(0, 1/N) as in the theory figures.",
-    "SP and orthogonal multipliers do not depend on depth, so their shallower networks are the first layers of the "
-    "deepest one; Depth-μP has its own network for each L.",
-    "Linear and ReLU networks are homogeneous: inputs are scaled by 1e-12 (SP) or 1e12 (orthogonal) and results "
-    "scaled back, which is exact and keeps growth and decay inside float32.",
-    "The thresholds for growth are ours: the paper gives none.",
+_PRESETS = presets(
+    ForwardConfig(protocol=protocol("fwd-pass-stability")), "small-check", width=64, layers=(4, 8, 16, 32, 64)
 )
-_PRESETS = presets(ForwardConfig(protocol=_PROTOCOL), "A small check.", width=64, layers=(4, 8, 16, 32, 64))
-_FIGURE = Figure("fwd-pass-stability", _PRESETS, cells, run_cell, claims, plots.draw_forward_pass)
-
-FIGURES = {_FIGURE.slug: _FIGURE}
+FIGURES = by_slug(Figure("fwd-pass-stability", _PRESETS, cells, run_cell, claims, plots.draw_forward_pass))

@@ -14,8 +14,8 @@ from pathlib import Path
 from .. import plots
 from . import _inference
 from ._claims import Claim, judge
-from ._declaration import presets
-from ._figure import Figure, Row, Table, select
+from ._declaration import presets, protocol
+from ._figure import Figure, Row, Table, by_slug, select
 from ._inference import STARTS, ChainConfig, WideConfig, checkpoints, shown_layers
 from ._measuring import Finding, number, require
 from ._methods import METHODS
@@ -63,56 +63,27 @@ def wide_claims(config: WideConfig, table: Table) -> list[Claim]:
     ]
 
 
-_PRECISION = "Everything is in float64, which the distances of deep SP networks need."
-_CHAIN = (
-    "64 hidden layers of width 1, linear, with skips for both parameterisations: the paper says that all experiments "
-    "of this section used ResNets, and so does the authors' notebook. Weights N(0, 1), as in the theory figures.",
-    "y = −x + ε with x ~ N(1, 1); the paper's ε ~ N(0, 0.5) has a standard deviation of 0.5, as in the authors' "
-    "notebook. One sample per seed; the seed draws the weights, the sample and the random start. From the forward pass "
-    "the relative distance is the same for every sample, as the output is a scalar and inference is linear.",
-    "The step size is set by λmax of each network's activity Hessian, a dense 64×64 matrix, and acts on one sample's "
-    "energy; the paper's β acts on a batch mean and is not given.",
-    "z* is the exact solution by elimination. The claim is judged after T = H steps; the picture goes on to 16 H.",
-    _PRECISION,
-)
-_SP_CHAIN = (
-    "The verdict rests on skips and Gaussian weights: in a side check of 20 seeds the median was 17 % at β·λmax = 1 "
-    "without skips, and 47 % at 1.9 with skips and weights U(±1)."
-)
-_WIDE = (
-    "16 hidden layers with skips, N=128, MNIST inputs and one-hot targets, at initialisation; SP weights "
-    "U(±1/√fan_in), as networks start training. A seed draws the weights and 64 training samples.",
-    "Plain gradient descent from the forward pass; β of the paper's grid acts on a batch mean of 64 samples, so the "
-    "step of one sample is β/64. The paper does not say which β it drew; the largest here is stable for both.",
-    "Norms in ratios are over all layers and samples; norms in the figure are those of a layer, mean over samples. "
-    "T = H = 16 steps are judged, the picture goes on to 4 H.",
-    _PRECISION,
-)
-_QUICK = "A small check with smaller networks: not a reproduction."
-
-
 def _wide_plot(record: Row, path: Path) -> None:
     labels = {name: METHODS[name].label for name in record["config"]["methods"]}
     plots.draw_network_dynamics(record, path, labels, shown_layers(record["config"]["hidden_layers"]))
 
 
 def _chain_figure(slug: str, parameterisation: str, *more: str) -> Figure:
-    paper = ChainConfig("float64", (*_CHAIN, *more), parameterisation)
-    both = presets(paper, protocol=(_QUICK, *_CHAIN), hidden_layers=16, seeds=5, beyond=8)
+    paper = ChainConfig("float64", protocol("activity-inits", *more), parameterisation)
+    both = presets(paper, protocol=protocol("inference-quick", "activity-inits"), hidden_layers=16, seeds=5, beyond=8)
     plot = functools.partial(plots.draw_chain_dynamics, name=METHODS[parameterisation].label)
     return Figure(slug, both, _inference.chain_cells, _inference.run_chain, chain_claims, plot)
 
 
 def _wide_figure(slug: str, activation: str) -> Figure:
-    paper = WideConfig("float64", _WIDE, activation)
-    both = presets(paper, _QUICK, data="digits", width=32, hidden_layers=8, seeds=2)
+    paper = WideConfig("float64", protocol("ffwd-lrs"), activation)
+    both = presets(paper, "inference-quick", data="digits", width=32, hidden_layers=8, seeds=2)
     return Figure(slug, both, _inference.wide_cells, _inference.run_wide, wide_claims, _wide_plot)
 
 
-_ALL = [
-    _chain_figure("sp-activity-inits", "sp", _SP_CHAIN),
+FIGURES = by_slug(
+    _chain_figure("sp-activity-inits", "sp", "sp-activity-inits"),
     _chain_figure("mupc-activity-inits", "mupc"),
     _wide_figure("mupc-vs-pc-ffwd-lrs", "linear"),
     _wide_figure("mupc-vs-pc-ffwd-relu-lrs", "relu"),
-]
-FIGURES = {figure.slug: figure for figure in _ALL}
+)

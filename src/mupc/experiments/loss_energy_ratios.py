@@ -16,8 +16,8 @@ from collections.abc import Callable
 from .. import plots
 from . import _building, _training
 from ._claims import Claim, judge
-from ._declaration import cells_over, presets
-from ._figure import Figure, FigureCell, Finished, Row, RunContext, Table, select
+from ._declaration import cells_over, presets, protocol
+from ._figure import Figure, FigureCell, Finished, Row, RunContext, Table, by_slug, select
 from ._measuring import Finding, fit_power, require
 from ._methods import METHODS
 from ._training import Rates, TrainingCell, TrainingConfig
@@ -165,36 +165,20 @@ def compared(config: RatioConfig, table: Table) -> list[Claim]:
 
 
 def checked(config: RatioConfig, table: Table, claim: Claim) -> str:
-    """Return a side check in float64 on the same samples, and the networks of the table seed by seed."""
+    """Return how many seeds agree with the claim."""
     rows = [row for row in table if "ratio" in row and row["depth"] == config.depths[0]]
     ratios = {(row["method"], row["width"], row["seed"]): row["ratio"] for row in rows}
     seeds = range(config.seeds)
     nearer = {n: sum(ratios[MUPC, n, s] < ratios[SP, n, s] for s in seeds) for n in config.widths}
     told = ", ".join(f"{count} of {config.seeds} at N={width}" for width, count in nearer.items())
-    return f"Seeds in which μPC is nearer: {told}. {_SIDE_CHECK}"
+    return f"Seeds in which μPC is nearer: {told}."
 
 
-_SIDE_CHECK = (
-    "A dense least-squares solve of the whole energy, written by hand in numpy, gives the same ratios within 1e-15 "
-    "(N=2, 4, 8, three seeds). Over 100 seeds μPC is nearer in 0 at N=2, 48 at N=4 and 100 at N=8; with SP weights "
-    "N(0, 1/N), whose variance is three times that of U(±1/√N), in 97, 100 and 100: it hinges on SP's initialisation."
-)
-_PROTOCOL = (
-    "Linear residual networks, batch 64, Adam, exact inference by elimination over layers in float64; SP with weights "
-    "U(±1/√fan_in). Medians over seeds.",
-    "The ratio at t=0 is the closed form (Eq. 31) on the first 1,024 training samples. Later ones "
-    "divide the mean loss of batches before learning from them by the mean energy at their equilibrium, between two of "
-    "twenty evaluations.",
-)
-_QUICK = (
-    "A small check on scikit-learn's digits: not a reproduction. Widths over which a slope is taken start at 32: in "
-    "narrower networks SP's ratio varies threefold between seeds (4.8 to 16 at N=H=8), so one seed says nothing."
-)
 _POWERS = tuple(2**power for power in range(1, 7))
 _MUPC, _SP = Rates(MUPC, eta=(0.1,)), Rates(SP, eta=(1e-4,))
 _MAPS = RatioConfig(
     "float64",
-    _PROTOCOL,
+    protocol("loss-energy-ratios"),
     widths=_POWERS,
     depths=_POWERS,
     activations=("linear",),
@@ -210,14 +194,13 @@ _SMALL_CURVES = {"widths": (8, 32), "initial_widths": (8, 32)}
 
 def _figure(slug: str, draw: plots.Drawing, claims: Claims, paper: RatioConfig, **small: object) -> Figure:
     names = {rates.method: METHODS[rates.method].label for rates in paper.rates}
-    both = presets(paper, _QUICK, data="digits", seeds=1, epochs=10.0, evaluate_every=22, **small)
+    both = presets(paper, "loss-energy-ratios-quick", data="digits", seeds=1, epochs=10.0, evaluate_every=22, **small)
     return Figure(slug, both, cells, run_cell, claims, lambda record, path: draw(record, path, names))
 
 
 _CURVED = _figure("example-loss-energy-ratios", plots.draw_ratio_curves, compared, _CURVES, **_SMALL_CURVES)
-_ALL = [
+FIGURES = by_slug(
     _figure("mupc-loss-energy-ratios", plots.draw_ratio_maps, converges, _MAPS, **_SMALL_MAPS),
     _figure("sp-loss-energy-ratios", plots.draw_ratio_maps, stays, _SP_MAPS, **_SMALL_MAPS),
     dataclasses.replace(_CURVED, checked=checked),
-]
-FIGURES = {figure.slug: figure for figure in _ALL}
+)

@@ -15,54 +15,19 @@ from typing import TYPE_CHECKING
 from .. import plots
 from . import _building, _training
 from ._building import PAPER_BATCH
-from ._claims import Claim, report_only
-from ._declaration import cells_over, presets
-from ._figure import Figure, FigureCell, FigureConfig, Finished, Row, RunContext, Table, select
+from ._claims import Claim, judge
+from ._declaration import LEFT_OPEN, cells_over, presets, protocol
+from ._figure import Figure, FigureCell, FigureConfig, Finished, Row, RunContext, Table, by_slug, select
 from ._measuring import require
 from ._methods import METHODS, TOLERANCES
 from ._training import TrainingCell
-from .training import COMMON, QUICK
+from .training import COMMON
 
 if TYPE_CHECKING:
     from ..network import Network
 
 REFERENCE = "reference"
-
-
-@dataclasses.dataclass(frozen=True)
-class OpenChoice:
-    """A choice: what the paper says about it, and what was done here."""
-
-    name: str
-    paper: str
-    here: str
-
-
-RATES, BATCH, PRECISION, TOLERANCE = CHOICES = (
-    OpenChoice(
-        "learning rates of each cell",
-        "The grids are given; the pairs that the networks of a figure were trained with are not.",
-        "μPC: one pair for all sizes, η=0.1 and β=0.5, on MNIST; elsewhere tuned on a part of the training set that is "
-        "held out, on one seed, before the runs that count.",
-    ),
-    OpenChoice(
-        "mean or sum over the batch",
-        "Not said. The published code takes the gradient of the mean over 64 samples, so that β moves one sample's "
-        "activities by β/64.",
-        "The same: lr = β/64.",
-    ),
-    OpenChoice(
-        "precision",
-        "Not said. The published script runs in float64.",
-        "bf16 products with float32 sums and storage wherever networks of 512 units are trained.",
-    ),
-    OpenChoice(
-        "tolerance",
-        "As many steps as hidden layers; a tolerance is mentioned where κ is followed over training, but not its "
-        "value. The published script has its tolerance commented out.",
-        "None: every step is taken.",
-    ),
-)
+RATES, BATCH, PRECISION, TOLERANCE = (name for name, *_ in LEFT_OPEN)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -79,14 +44,14 @@ class Variant:
 
 
 _VARIANTS = (
-    Variant(RATES.name, "η × ½", eta=0.5),
-    Variant(RATES.name, "η × 2", eta=2.0),
-    Variant(RATES.name, "β × ½", beta=0.5),
-    Variant(RATES.name, "β × 2", beta=2.0),
-    Variant(BATCH.name, "sum instead of mean", beta=float(PAPER_BATCH)),
-    Variant(PRECISION.name, "float32", precision="float32"),
-    Variant(PRECISION.name, "float64", precision="float64", deepest=32),
-    *(Variant(TOLERANCE.name, f"until {tol:g} of the gradient", name, deepest=32) for name, tol in TOLERANCES.items()),
+    Variant(RATES, "η × ½", eta=0.5),
+    Variant(RATES, "η × 2", eta=2.0),
+    Variant(RATES, "β × ½", beta=0.5),
+    Variant(RATES, "β × 2", beta=2.0),
+    Variant(BATCH, "sum instead of mean", beta=float(PAPER_BATCH)),
+    Variant(PRECISION, "float32", precision="float32"),
+    Variant(PRECISION, "float64", precision="float64", deepest=32),
+    *(Variant(TOLERANCE, f"until {tol:g} of the gradient", name, deepest=32) for name, tol in TOLERANCES.items()),
 )
 
 
@@ -213,10 +178,7 @@ def claims(config: ChoiceConfig, table: Table) -> list[Claim]:
         return "; ".join(told(variant) for variant in config.all if variant.choice == choice)
 
     choices = dict.fromkeys(variant.choice for variant in config.all)
-    return [
-        report_only("choice-{words}", moves, choice, choice=choice, words=choice.replace(" ", "-"))
-        for choice in choices
-    ]
+    return [judge("choice-{words}", moves, choice, choice=choice, words=choice.replace(" ", "-")) for choice in choices]
 
 
 def _plot(record: Row, path: Path) -> None:
@@ -227,20 +189,14 @@ def _plot(record: Row, path: Path) -> None:
     plots.draw_protocol_choices(record, path, [variant.name for variant in config.all], shown)
 
 
-_PROTOCOL = (
-    "The reference is μPC's run of `mupc-vs-pc-mnist-accs`: ReLU residual networks, the precision recorded, η=0.1, "
-    "β=0.5, T=H. Each variant does one thing differently, with the same seeds: three, and one at H=128.",
-    "A tolerance is a fraction of the gradient norm at the forward pass. Where inference ends is measured on the first "
-    "64 training samples in the trained network, mean over seeds.",
-)
 _SMALL: dict[str, object] = {"data": "digits", "width": 32, "depths": (4,), "seeds": (2,), "eta": 0.05, "beta": 16.0}
 _PRESETS = presets(
-    ChoiceConfig("bf16", (*_PROTOCOL, *COMMON)),
+    ChoiceConfig("bf16", protocol("protocol-choices", "tolerance", *COMMON)),
     **_SMALL,
-    protocol=(QUICK, *_PROTOCOL[1:], *COMMON[:2]),
+    protocol=protocol("digits", "tolerance", "training"),
     epochs=3.0,
     evaluate_every=33,
     variants=tuple(variant for variant in _VARIANTS if variant.precision != "float64"),
 )
 STUDY = Figure("protocol-choices", _PRESETS, cells, run_cell, claims, _plot)
-FIGURES = {STUDY.slug: STUDY}
+FIGURES = by_slug(STUDY)

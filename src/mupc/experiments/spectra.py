@@ -12,8 +12,8 @@ from pathlib import Path
 
 from .. import plots
 from ._claims import Claim, judge
-from ._declaration import cells_over, presets
-from ._figure import Figure, FigureCell, FigureConfig, Finished, Row, RunContext, Table, select
+from ._declaration import cells_over, presets, protocol
+from ._figure import Figure, FigureCell, FigureConfig, Finished, Row, RunContext, Table, by_slug, select
 from ._measuring import Finding, require
 
 HELD, SIZES = 128, (2, 8, 16, 32, 64, 128)
@@ -168,7 +168,7 @@ def distance(first: list[float], second: list[float]) -> float:
 def _figure(part: str, held: str) -> Figure:
     varied = "depth" if held == "n" else "width"
     widths, depths, few_widths, few_depths = _SIZES[held]
-    paper = SpectrumConfig("float64", _PROTOCOL, part, widths, depths)
+    paper = SpectrumConfig("float64", protocol("spectra"), part, widths, depths)
 
     def plot(record: Row, path: Path) -> None:
         import numpy as np
@@ -186,14 +186,10 @@ def _figure(part: str, held: str) -> Figure:
             law = {"label": label, "values": at, "density": limit.density(at)}
         plots.draw_block_spectra(record, path, part.upper(), varied, LABELS, law)
 
-    both = presets(paper, "A small check.", widths=few_widths, depths=few_depths)
+    both = presets(paper, "small-check", widths=few_widths, depths=few_depths)
     return Figure(f"{part}-eigens-{held}", both, cells, run_cell, claims, plot)
 
 
 _SIZES = {"n": ((HELD,), SIZES, (64,), (4, 8, 16)), "h": (SIZES, (HELD,), (4, 16, 64), (16,))}
 """Widths and depths at the paper preset, and at the quick one."""
-_PROTOCOL = (
-    "Linear networks without skips, input and output size N, one seed: every eigenvalue, by a dense solver in float64. "
-    "The result keeps 1,001 quantiles of them, the extremes included.",
-)
-FIGURES = {figure.slug: figure for figure in (_figure(part, held) for part in PARTS for held in "nh")}
+FIGURES = by_slug(*(_figure(part, held) for part in PARTS for held in "nh"))

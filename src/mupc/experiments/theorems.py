@@ -11,8 +11,8 @@ import statistics
 
 from .. import plots
 from ._claims import Claim, judge
-from ._declaration import cells_over, presets
-from ._figure import Figure, FigureCell, FigureConfig, Finished, Row, RunContext, Table, select
+from ._declaration import cells_over, presets, protocol
+from ._figure import Figure, FigureCell, FigureConfig, Finished, Row, RunContext, Table, by_slug, select
 from ._measuring import Finding, fit_power, grouped, require
 
 POWER, FLAT = (0.7, 1.3), -0.2
@@ -188,16 +188,10 @@ def _free_output(config: TheoremConfig, table: Table) -> Claim:
     return judge("free-output", free, limit=SOLVED)
 
 
-_PROTOCOL = (
-    f"Linear networks, {IN} inputs, {OUT} outputs, standard normal data, float64. Scaled networks: SP, no skips, "
-    f"{UNITS} units. Limits: residual networks, {BATCH} samples. Free output: μPC, skips, {UNITS} units, descent from "
-    "standard normal activities with the step size 1/λmax.",
-)
 _SMALL: dict[str, object] = {"scales": (0.1, 1.0, 10.0), "scaled_depths": (1, 4), "widths": (16, 64, 256)}
 _PRESETS = presets(
-    TheoremConfig("float64", _PROTOCOL),
-    "A small check.",
+    TheoremConfig("float64", protocol("theorems")),
+    "small-check",
     **_SMALL | {"depths": (2,), "free_depths": (2, 8), "steps": 300, "seeds": 1},
 )
-_FIGURE = Figure("theorems", _PRESETS, cells, run_cell, claims, plots.draw_theorems)
-FIGURES = {_FIGURE.slug: _FIGURE}
+FIGURES = by_slug(Figure("theorems", _PRESETS, cells, run_cell, claims, plots.draw_theorems))

@@ -6,8 +6,8 @@ import dataclasses
 from pathlib import Path
 
 from ._claims import Claim, judge
-from ._declaration import cells_over, presets
-from ._figure import Figure, FigureCell, FigureConfig, Finished, Row, RunContext, Table
+from ._declaration import cells_over, presets, protocol
+from ._figure import Figure, FigureCell, FigureConfig, Finished, Row, RunContext, Table, by_slug
 from ._measuring import Finding, require
 
 ILL, LONGER = 50.0, 2.0
@@ -106,7 +106,5 @@ def _plot(record: Row, path: Path) -> None:
         draw_landscape([row["energies"]], row["axis"], path, titles=[title], path_points=[row["path"]], labels=labels)
 
 
-_PROTOCOL = ("x = y = 1 and the start at the forward pass are ours. The length of the path does not depend on y.",)
-_PRESETS = presets(ToyConfig("float64", _PROTOCOL), "The same as the paper preset.")
-_FIGURE = Figure("toy-ill-cond", _PRESETS, cells, run_cell, claims, _plot)
-FIGURES = {_FIGURE.slug: _FIGURE}
+_PRESETS = presets(ToyConfig("float64", protocol("toy-ill-cond")), "toy-ill-cond-quick")
+FIGURES = by_slug(Figure("toy-ill-cond", _PRESETS, cells, run_cell, claims, _plot))
