@@ -9,8 +9,15 @@ import pytest
 
 import mupc
 from mupc import experiments
-from mupc.experiments._conditioning import KINDS, ConditionCell, ConditionConfig, ConditionTable, SliceCell, run_cell
-from mupc.experiments.conditioning import power_law
+from mupc.experiments.conditioning import (
+    KINDS,
+    ConditionCell,
+    ConditionConfig,
+    ConditionTable,
+    SliceCell,
+    power_law,
+    run_cell,
+)
 
 HOLDS, FAILS, NOT_RUN, REPORTED = experiments.VERDICTS
 CONTEXT = experiments.RunContext()

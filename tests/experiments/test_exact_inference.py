@@ -7,7 +7,7 @@ import pytest
 
 import mupc
 from mupc import data, experiments
-from mupc.experiments._building import PAPER_BATCH
+from mupc.experiments._methods import PAPER_BATCH
 from mupc.experiments._store import strict
 from mupc.experiments._training import TrainingCell, run_cell
 from mupc.experiments.exact_inference import ends

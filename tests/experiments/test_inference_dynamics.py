@@ -8,7 +8,7 @@ import pytest
 
 import mupc
 from mupc import data, experiments
-from mupc.experiments._inference import ChainCell, WideCell, checkpoints, run_chain, run_wide, shown_layers
+from mupc.experiments.inference_dynamics import ChainCell, WideCell, checkpoints, run_chain, run_wide, shown_layers
 
 HOLDS, FAILS, NOT_RUN = experiments.HOLDS, experiments.FAILS, experiments.NOT_RUN
 CHAINS = ("sp-activity-inits", "mupc-activity-inits")

@@ -1,13 +1,16 @@
-"""The ways to build and train a network that figures compare, by name."""
+"""The ways to build and train a network that figures compare, by name; the data sets, and networks before training."""
 
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from ..data import Dataset
     from ..learning import AbstractAlgorithm
+    from ..network import Network
 
 PAPER_BATCH = 64
 """The paper's β acts on the mean over 64 samples, a solver's `lr` on one sample: lr = β / 64."""
@@ -110,3 +113,31 @@ METHODS = {
     **{name: _standard(f"α = {decay:g}", exact, 0, decay) for name, decay in DECAYS.items()},
     **{name: FigureMethod(f"μPC, tolerance {tol:g}", algorithm=descent(tol=tol)) for name, tol in TOLERANCES.items()},
 }
+
+
+def build(method: FigureMethod, dataset: Dataset, activation: str, width: int, depth: int, seed: int) -> Network:
+    """Return the network that a method trains, before training."""
+    import jax.random as jr
+
+    from ..network import Network
+
+    return Network(
+        dataset.in_size,
+        dataset.out_size,
+        width=width,
+        hidden_layers=depth,
+        activation=activation,
+        parameterisation=method.parameterisation,
+        init=method.init,
+        skip=method.skip,
+        key=jr.key(seed),
+    )
+
+
+@functools.lru_cache(maxsize=4)
+def load(name: str, data_dir: str | None, verify: bool, validation: float) -> Dataset:
+    """Return a data set, and keep it for the cells that follow."""
+    from .. import data
+
+    dataset = data.load(name, data_dir=data_dir, verify=verify, download=False)
+    return dataset.with_validation(validation, seed=0) if validation else dataset

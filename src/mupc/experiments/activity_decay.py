@@ -11,14 +11,14 @@ import itertools
 import statistics
 
 from .. import plots
-from . import _conditioning, _training
+from . import _training, conditioning
 from ._claims import Claim, judge
-from ._conditioning import ConditionCell, ConditionConfig, ConditionTable, SliceCell
 from ._declaration import presets, protocol
 from ._figure import Figure, FigureCell, Finished, Row, RunContext, Table, by_slug, select
 from ._measuring import Finding, require
 from ._methods import DECAYS
 from ._training import Rates, TrainingCell, TrainingConfig
+from .conditioning import ConditionCell, ConditionConfig, ConditionTable, SliceCell
 
 WIDE, WELL = 16, 9.0
 JUDGED = ("linear", "relu")
@@ -34,14 +34,14 @@ class DecayConfig(ConditionConfig):
 
 def cells(config: DecayConfig, finished: Finished) -> list[FigureCell]:
     """Return the cells: condition numbers first, then training runs."""
-    return [*_conditioning.cells(config, finished), *_training.cells(config.training, finished)]
+    return [*conditioning.cells(config, finished), *_training.cells(config.training, finished)]
 
 
 def run_cell(cell: TrainingCell | ConditionCell | SliceCell, context: RunContext) -> Row:
     """Compute a cell of either family."""
     if isinstance(cell, TrainingCell):
         return _training.run_cell(cell, context)
-    return _conditioning.run_cell(cell, context)
+    return conditioning.run_cell(cell, context)
 
 
 def best(table: Table, config: DecayConfig, method: str) -> float:

@@ -18,8 +18,7 @@ from ._declaration import presets, protocol
 from ._figure import Figure, Row, Table, by_slug
 from ._measuring import Finding, number
 from ._methods import METHODS
-from ._training import Rates, TrainingConfig, cells, run_cell
-from ._training_claims import TrainingRuns
+from ._training import Rates, TrainingConfig, TrainingRuns, cells, run_cell
 
 METHOD = "sp-exact"
 PART = 10

@@ -14,7 +14,7 @@ import statistics
 from collections.abc import Callable
 
 from .. import plots
-from . import _building, _training
+from . import _methods, _training
 from ._claims import Claim, judge
 from ._declaration import cells_over, presets, protocol
 from ._figure import Figure, FigureCell, Finished, Row, RunContext, Table, by_slug, select
@@ -69,9 +69,9 @@ def run_cell(cell: RatioCell | TrainingCell, context: RunContext) -> Row:
 
     from .. import theory
 
-    dataset = _building.load(cell.data, context.data_dir, cell.verify, 0.0)
+    dataset = _methods.load(cell.data, context.data_dir, cell.verify, 0.0)
     with jax.enable_x64(True):
-        network = _building.build(METHODS[cell.method], dataset, "linear", cell.width, cell.depth, cell.seed)
+        network = _methods.build(METHODS[cell.method], dataset, "linear", cell.width, cell.depth, cell.seed)
         part = slice(0, cell.samples)
         x, y = dataset.normalisation(dataset.train.raw[part]), dataset.encode(dataset.train.targets[part])
         return {"ratio": theory.loss_energy_ratio(network, x, y)}

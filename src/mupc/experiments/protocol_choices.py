@@ -13,13 +13,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from .. import plots
-from . import _building, _training
-from ._building import PAPER_BATCH
+from . import _methods, _training
 from ._claims import Claim, judge
 from ._declaration import LEFT_OPEN, cells_over, presets, protocol
 from ._figure import Figure, FigureCell, FigureConfig, Finished, Row, RunContext, Table, by_slug, select
 from ._measuring import require
-from ._methods import METHODS, TOLERANCES
+from ._methods import METHODS, PAPER_BATCH, TOLERANCES
 from ._training import TrainingCell
 from .training import COMMON
 
@@ -94,7 +93,7 @@ def run_cell(cell: TrainingCell, context: RunContext) -> Row:
     then left of the gradient."""
     if cell.method not in TOLERANCES:
         return _training.run_cell(cell, context)
-    dataset = _building.load(cell.data, context.data_dir, cell.verify, 0.0)
+    dataset = _methods.load(cell.data, context.data_dir, cell.verify, 0.0)
 
     def inference(network: Network) -> Row:
         from ..inference import infer

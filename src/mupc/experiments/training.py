@@ -1,4 +1,4 @@
-"""The figures that train networks: accuracy over depth, width and epochs.
+"""The figures that train networks: accuracy over depth, width and epochs, and inference solvers compared.
 
 The paper presets need an accelerator and the data sets; the quick presets take about a minute each on two CPU cores.
 """
@@ -11,9 +11,8 @@ from collections.abc import Mapping
 from .. import plots
 from ._declaration import presets, protocol
 from ._figure import Figure, by_slug
-from ._methods import METHODS
-from ._training import Rates, Thresholds, TrainingConfig, cells, run_cell
-from ._training_claims import claims
+from ._methods import ERROR_SPACE, METHODS
+from ._training import Rates, Thresholds, TrainingConfig, cells, claims, run_cell
 
 ETA = (0.5, 0.1, 0.05, 0.01)
 BP_ETA = (1.0, 0.5, 0.1, 0.05, 0.01, 0.005, 0.001, 0.0005, 0.0001)
@@ -57,12 +56,31 @@ def training_figure(slug: str, draw: plots.Drawing, paper: TrainingConfig, quick
     )
 
 
+def _solvers(name: str, width: int, depth: int, gd: Rates, rates_from: str) -> Figure:
+    rates = (gd, *_tuned(0.03, 0.01, 0.003, 0.001))
+    sizes = {"depths": (depth,), "widths": (width,), "epochs": 10.0}
+    return training_figure(
+        f"solvers-fashion-{name}",
+        plots.draw_solver_comparison,
+        paper_config("fashion-mnist", (rates_from, "solvers-fashion"), rates, Thresholds(solvers=True), **sizes),
+        quick_settings(depths=(8,), rates=(QUICK_MUPC, *_tuned(0.03, 0.01))),
+    )
+
+
+def _tuned(*eta: float) -> list[Rates]:
+    return [Rates(method, eta) for method in (*ERROR_SPACE, "bp")]
+
+
+_FIXED, _TRANSFERRED = ("mupc-fixed", "bp-tuned"), ("mupc-transferred", "bp-tuned")
 _FIG1 = paper_config(
     "mnist",
-    ("mupc-fixed", "bp-tuned", "sp-tuned"),
+    (*_FIXED, "sp-tuned"),
     (MUPC, _BP, _SP),
     Thresholds(lowest=95.0, spread=1.5, below_mupc=20.0, near_bp=2.0),
 )
+_SMALL_TUNED = Rates("mupc", eta=(0.1, 0.05), beta=(16.0, 8.0), tune_depth=4)
+_SMALL_LONG = {"depths": (16,), "epochs": 8.0, "tune_epochs": 2.0, "rates": (_SMALL_TUNED, _QUICK_BP)}
+_SMALL_CIFAR = {"rates": (dataclasses.replace(_SMALL_TUNED, beta=(16.0,)), _QUICK_BP), "augment": False, "verify": True}
 FIGURES = by_slug(
     training_figure(
         "mupc-vs-pc-mnist-accs",
@@ -79,27 +97,14 @@ FIGURES = by_slug(
         "mupc-vs-pc-all-activations",
         plots.draw_accuracy_over_depth,
         dataclasses.replace(
-            _FIG1, activations=ACTIVATIONS, thresholds=Thresholds(lowest=95.0, lowest_linear=80.0, spread=1.5)
+            _FIG1, activations=ACTIVATIONS, thresholds=Thresholds(95.0, lowest_linear=80.0, spread=1.5)
         ),
-        quick_settings(
-            depths=(4, 16),
-            seeds=1,
-            rates=(QUICK_MUPC,),
-            thresholds=Thresholds(lowest=80.0, lowest_linear=80.0, spread=10.0),
-        ),
+        quick_settings(depths=(4, 16), seeds=1, rates=(QUICK_MUPC,), thresholds=Thresholds(80.0, spread=10.0)),
     ),
     training_figure(
         "mupc-mnist-5-epochs",
         plots.draw_accuracy_over_epochs,
-        paper_config(
-            "mnist",
-            ("mupc-fixed", "bp-tuned"),
-            (MUPC, _BP),
-            Thresholds(mean=(97.5, 98.5)),
-            depths=(128,),
-            epochs=5.0,
-            seeds=5,
-        ),
+        paper_config("mnist", _FIXED, (MUPC, _BP), Thresholds(mean=(97.5, 98.5)), depths=(128,), epochs=5.0, seeds=5),
         quick_settings(
             depths=(32,), epochs=8.0, rates=(QUICK_MUPC, _QUICK_BP), thresholds=Thresholds(mean=(88.0, 100.0))
         ),
@@ -108,27 +113,16 @@ FIGURES = by_slug(
         "mupc-fashion-15-epochs",
         plots.draw_accuracy_over_epochs,
         paper_config(
-            "fashion-mnist",
-            ("mupc-transferred", "bp-tuned"),
-            (_MUPC_TUNED, _BP),
-            Thresholds(best=88.5),
-            depths=(128,),
-            epochs=15.0,
+            "fashion-mnist", _TRANSFERRED, (_MUPC_TUNED, _BP), Thresholds(best=88.5), depths=(128,), epochs=15.0
         ),
-        quick_settings(
-            "digits-for-fashion",
-            depths=(16,),
-            epochs=8.0,
-            tune_epochs=2.0,
-            rates=(Rates("mupc", eta=(0.1, 0.05), beta=(16.0, 8.0), tune_depth=4), _QUICK_BP),
-        ),
+        quick_settings("digits-for-fashion", **_SMALL_LONG),
     ),
     training_figure(
         "cifar-20-epochs",
         plots.draw_accuracy_over_epochs,
         paper_config(
             "cifar10",
-            ("mupc-transferred", "bp-tuned", "cifar-20-epochs"),
+            (*_TRANSFERRED, "cifar-20-epochs"),
             (_MUPC_TUNED, _BP),
             Thresholds(lowest=35.0, behind_bp=5.0),
             depths=(128,),
@@ -136,21 +130,13 @@ FIGURES = by_slug(
             augment=True,
             verify=False,
         ),
-        quick_settings(
-            "digits-for-cifar",
-            depths=(16,),
-            epochs=8.0,
-            tune_epochs=2.0,
-            rates=(Rates("mupc", eta=(0.1, 0.05), beta=(16.0,), tune_depth=4), _QUICK_BP),
-            augment=False,
-            verify=True,
-        ),
+        quick_settings("digits-for-cifar", **_SMALL_LONG | _SMALL_CIFAR),
     ),
     training_figure(
         "wider-is-better-mnist",
         plots.draw_accuracy_over_width,
         paper_config(
-            "mnist", ("mupc-fixed",), (MUPC,), Thresholds(wider=1.0), depths=(8,), widths=(64, 128, 256, 512, 1024)
+            "mnist", _FIXED[:1], (MUPC,), Thresholds(wider=1.0), depths=(8,), widths=(64, 128, 256, 512, 1024)
         ),
         quick_settings(depths=(4,), widths=(16, 32, 64), seeds=3, rates=(QUICK_MUPC,)),
     ),
@@ -172,4 +158,7 @@ FIGURES = by_slug(
             rates=(QUICK_MUPC, Rates("sp", eta=(0.01, 0.001), beta=(16.0, 1.0))),
         ),
     ),
+    # the runs of `mupc-fashion-15-epochs` serve here too; they are read at ten epochs
+    _solvers("deep", 512, 128, dataclasses.replace(MUPC_FASHION, epochs=15.0), "mupc-fashion"),
+    _solvers("small", 128, 32, Rates("mupc", ETA, (5.0, 1.0, 0.5)), "solvers-fashion-small"),
 )

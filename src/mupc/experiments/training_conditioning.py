@@ -16,14 +16,13 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from .. import plots
-from . import _building, _training, _training_claims, training
+from . import _methods, _training, training
 from ._claims import Claim, judge
 from ._declaration import presets, protocol
 from ._figure import Figure, FigureCell, Finished, Row, RunContext, Table, by_slug
 from ._measuring import Finding
 from ._methods import METHODS
-from ._training import Rates, Thresholds, TrainingCell, TrainingConfig
-from ._training_claims import TrainingRuns
+from ._training import Rates, Thresholds, TrainingCell, TrainingConfig, TrainingRuns
 from .training import COMMON, LABELS, QUICK_MUPC, paper_config, quick_settings
 
 if TYPE_CHECKING:
@@ -99,7 +98,7 @@ def run_group(group: Sequence[TrainingCell], context: RunContext) -> list[Row]:
     first = group[0]
     if not isinstance(first, ConditionedCell):
         return _training.run_group(group, context)
-    sample = _building.load(first.data, context.data_dir, first.verify, 0.0).x_train[0]
+    sample = _methods.load(first.data, context.data_dir, first.verify, 0.0).x_train[0]
     method = "dense" if first.width * first.depth <= DENSE else "iterative"
     found = _training.run_group(group, context, {"ends": lambda network: ends(network, sample, method)})
     for row in found:
@@ -207,7 +206,7 @@ _CLAIMS: dict[str, Callable[[ConditionedRuns], Finding | str]] = {
 
 def judge_all(names: tuple[str, ...], config: ConditionedConfig, table: Table) -> list[Claim]:
     """Judge the claims about the runs that are not measured, then those with these names for each activation."""
-    claims = [claim for part in config.unmeasured for claim in _training_claims.claims(part, table)]
+    claims = [claim for part in config.unmeasured for claim in _training.claims(part, table)]
     for activation, name in itertools.product(config.activations, names):
         runs = ConditionedRuns(config, table, activation)
         values = {"activation": activation, "depth": runs.deepest, "factor": WORSE}
