@@ -76,11 +76,8 @@ def main(argv: list[str] | None = None) -> int:
         if words.command == "cells":
             return _list_cells(jobs, store, shard)
         options = RunOptions(shard, words.seconds_limit, words.resume, words.at_once)
-    except ArgumentError as error:
-        reporter.complain(error.spelled(flag_spelling))
-        return USAGE_ERROR
     except ValueError as error:
-        reporter.complain(str(error))
+        reporter.complain(error.spelled(flag_spelling) if isinstance(error, ArgumentError) else str(error))
         return USAGE_ERROR
     with Interruption(PROGRAM) as interruption:
         return run_figures(jobs, store, reporter, interruption, options, words.data_dir)

@@ -11,7 +11,7 @@ from ._declaration import LEFT_OPEN
 from ._figure import Row, Table
 from ._measuring import grouped
 from ._methods import METHODS
-from ._page import ReportSection
+from ._page import TEXTS, ReportSection
 from ._training import tuning_rank
 from .protocol_choices import STUDY, ChoiceConfig, Variant, outcomes
 
@@ -29,23 +29,14 @@ def sections(paper: list[Row], further: list[Row]) -> list[ReportSection]:
 
 def failed(paper: list[Row]) -> ReportSection:
     """Return every claim of the paper that fails, with what was checked."""
+    head = ("id", "claim", "expected", "measured", "checked")
     rows = [
-        (
-            f"`{result['slug']}/{c.get('id', '')}`",
-            c["claim"],
-            c["expected"],
-            c["measured"],
-            c.get("checked", "nothing yet"),
-        )
+        (f"`{result['slug']}/{c.get('id', '')}`", *(c[name] for name in head[1:4]), c.get("checked", "nothing yet"))
         for result in paper
         for c in result["claims"]
         if c["verdict"] == FAILS
     ]
-    return ReportSection(
-        "Claims that fail",
-        ("With what was checked to rule out a mistake of ours.",),
-        ([("id", "claim", "expected", "measured", "checked"), *rows],),
-    )
+    return ReportSection("Claims that fail", TEXTS["failed"], ([head, *rows],))
 
 
 def times(paper: list[Row]) -> ReportSection:
@@ -62,15 +53,7 @@ def times(paper: list[Row]) -> ReportSection:
             (f"`{slug}`", number, one + depth, duration(result["seconds"]), result["device"], DAYS.get(slug, "–"))
         )
     head = ("figure", "runs or cells", "one run", "all of them", "on", "the paper")
-    return ReportSection(
-        "Time",
-        (
-            "Computing time, with compiling and evaluation. One run is the median over the predictive coding runs at "
-            "the greatest depth; all of them include BP and the runs that tune rates. Runs that figures share are "
-            "counted in each. The paper does not say how many runs its days are for.",
-        ),
-        ([head, *rows],),
-    )
+    return ReportSection("Time", TEXTS["time"], ([head, *rows],))
 
 
 def reach(paper: list[Row]) -> ReportSection:
@@ -91,15 +74,7 @@ def reach(paper: list[Row]) -> ReportSection:
             ]
             rows.append((f"`{result['slug']}`", _method(runs[0]), *map(_listed, listed)))
     head = ("figure", "method", "N", "H", "layers", "first", "last", "fewest", "median")
-    return ReportSection(
-        "Credit reach",
-        (
-            "How many of the H + 1 layers learn: those whose gradient is not lost below Adam's ε (credit-reach.md). "
-            "It is measured in the training step before each evaluation. First and last: at the first and the last of "
-            "them, medians over seeds. Fewest and median: over all evaluations and seeds.",
-        ),
-        ([head, *rows],),
-    )
+    return ReportSection("Credit reach", TEXTS["reach"], ([head, *rows],))
 
 
 def choices(paper: list[Row], further: list[Row]) -> ReportSection:
@@ -122,12 +97,7 @@ def choices(paper: list[Row], further: list[Row]) -> ReportSection:
     tried = [(variant.name, *(told(variant, depth) for depth in depths)) for variant in config.all]
     return ReportSection(
         "What the paper leaves open, what was chosen, and how much it moves",
-        (
-            f"How much: the least and the most of all variants and depths in the study `{STUDY.slug}`, in points from "
-            "its reference. Then every variant: test accuracy in % (points from the reference); layers that learn at "
-            "the end. Last, wherever rates were tuned: validation accuracy in % with the pair chosen, and one step "
-            "away from it in the grid.",
-        ),
+        TEXTS["choices"],
         (
             [("choice", "the paper", "here", "moves test accuracy by"), *made],
             [("variant", *(f"H={depth}" for depth in depths)), *tried] if depths else [],

@@ -10,7 +10,10 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from ._claims import VERDICTS
+from ._tables import read_page, sections
 
+TEXTS = sections(*read_page("report.md"))
+"""Paragraphs of the report, by name."""
 TextTable = list[tuple[str, ...]]
 """Rows of text, of which the first is the head."""
 
@@ -27,10 +30,10 @@ class ReportSection:
     level: int = 2
 
 
-def as_markdown(sections: Iterable[ReportSection], folder: str) -> str:
+def as_markdown(page: Iterable[ReportSection], folder: str) -> str:
     """Return a Markdown page whose pictures are in `folder`."""
     lines: list[str] = []
-    for section in sections:
+    for section in page:
         lines += [f"{'#' * section.level} {_line(section.title)}", ""]
         for paragraph in section.text:
             lines += [_line(paragraph), ""]
@@ -61,11 +64,11 @@ ul{font-size:.85rem;color:#444}
 """
 
 
-def as_html(sections: Iterable[ReportSection], folder: Path) -> str:
+def as_html(page: Iterable[ReportSection], folder: Path) -> str:
     """Return an HTML page that holds its pictures, read from `folder`."""
-    sections = list(sections)
-    head = f'<meta charset="utf-8"><title>{escape(sections[0].title)}</title><style>{STYLE}</style>'
-    body = "".join(_html_section(section, folder) for section in sections)
+    page = list(page)
+    head = f'<meta charset="utf-8"><title>{escape(page[0].title)}</title><style>{STYLE}</style>'
+    body = "".join(_html_section(section, folder) for section in page)
     return f'<!doctype html><html lang="en"><head>{head}</head><body>{body}</body></html>\n'
 
 

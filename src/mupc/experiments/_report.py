@@ -10,24 +10,11 @@ from ._answers import duration, sections
 from ._catalogue import BEYOND, CATALOGUE
 from ._claims import FAILS, HOLDS, NOT_RUN, REPORTED, VERDICTS
 from ._figure import Row
-from ._page import ReportSection, as_html, as_markdown
+from ._page import TEXTS, ReportSection, as_html, as_markdown
 from ._results import read_records
 from ._store import write_text
 
 TITLE = "Reproduction of the paper's figures"
-INTRODUCTION = (
-    "Every figure of the paper with the claims it carries, as predicates on measured numbers. A claim holds, fails "
-    "or was not run; a number of which nothing is asked is reported. Only results at the paper preset count. This page "
-    "is made by `mupc report` from the files in `results/`; `src/mupc/experiments/claims.md` lists all claims by id."
-)
-FURTHER = ReportSection(
-    "Beyond the paper",
-    ("Studies of our own on the same rails: what the paper's inference leaves undone, and what does better.",),
-)
-QUICK = ReportSection(
-    "Quick checks, which are not reproductions",
-    ("Small networks on built-in data, with rates and thresholds of their own. They test the machinery.",),
-)
 
 
 def write_report(results: Path, markdown: Path, page: Path) -> tuple[dict[str, int], str]:
@@ -37,17 +24,16 @@ def write_report(results: Path, markdown: Path, page: Path) -> tuple[dict[str, i
     paper = [result for result in found if result["preset"] == "paper" and result["slug"] not in BEYOND]
     further = [result for result in found if result["preset"] == "paper" and result["slug"] in BEYOND]
     quick = [result for result in found if result["preset"] != "paper"]
-    missing = _missing(paper)
     summary = _summary(paper)
-    absent = tuple(f"`{slug}`: {CATALOGUE[slug].title} ({NOT_RUN})" for slug in missing)
+    absent = tuple(f"`{slug}`: {CATALOGUE[slug].title} ({NOT_RUN})" for slug in _missing(paper))
     whole = [
-        ReportSection(TITLE, (INTRODUCTION, summary), level=1),
+        ReportSection(TITLE, (*TEXTS["introduction"], summary), level=1),
         *sections(paper, further),
         *map(figure_section, paper),
         *([ReportSection("Not run", ("No result at the paper preset yet:",), notes=absent)] if absent else []),
-        *([FURTHER] if further else []),
+        *([ReportSection("Beyond the paper", TEXTS["further"])] if further else []),
         *(figure_section(result, level=3) for result in further),
-        *([QUICK] if quick else []),
+        *([ReportSection("Quick checks, which are not reproductions", TEXTS["quick"])] if quick else []),
         *(figure_section(result, level=3, label="quick: ") for result in quick),
     ]
     write_text(markdown, as_markdown(whole, Path(os.path.relpath(results, markdown.parent)).as_posix()))
