@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import mupc
-from mupc.inference import Batch, _dense_linearised, kernels, pose, solve
+from mupc.inference import Batch, _dense_linearised, _infer, kernels, pose, solve, why_no_kernels
 from mupc.inference._dense_linearised import output_jacobian
 from mupc.inference._operand import WeightOperand
 from mupc.inference.kernels import _triton
@@ -155,6 +155,16 @@ def test_where_they_are_used(on_a_gpu, monkeypatch):
     ):
         assert other.plain_rate is None
     assert kernels.why_plain(posed(activation=jnp.sin), _backend.CPU) is None
+
+
+def test_training_can_ask_why_the_kernels_are_not_used(on_a_gpu, monkeypatch):
+    monkeypatch.setattr(_infer, "backend", lambda: _backend.GPU)
+    network, solver = mupc.Network(6, 3, 7, 3, key=jr.key(0)), mupc.GradientDescent(0.1, 4)
+    assert why_no_kernels(network, solver, mupc.Energy(), "bf16") is None
+    assert "the precision is float32" in why_no_kernels(network, solver, mupc.Energy(), "float32")
+    assert why_no_kernels(network, mupc.ErrorSpace(), mupc.Energy(), "float32") is None
+    monkeypatch.undo()
+    assert why_no_kernels(network, solver, mupc.Energy(), "float32") is None  # a CPU does not have any
 
 
 @pytest.mark.parametrize(

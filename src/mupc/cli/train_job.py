@@ -17,7 +17,7 @@ from rich.console import Console
 from .. import plots
 from ..data import Dataset
 from ..diagnostics import LEARNING_LIMITS, CreditReach, credit_reach
-from ..inference import infer
+from ..inference import infer, why_no_kernels
 from ..io import counted, json_ready, only_writer
 from ..learning import PC, AbstractAlgorithm
 from ..network import Network, save
@@ -215,6 +215,10 @@ def _run(
     count = sum(array.size for array in jax.tree.leaves(network))
     size = f"{counted(flags.hidden_layers, 'hidden layer')} of {flags.width} units, {count:,} weights"
     session.say(f"{dataset.name}: {size}, {flags.parameterisation}, {flags.method}")
+    if isinstance(algorithm, PC) and (
+        why := why_no_kernels(network, algorithm.solver, config.objective, flags.precision)
+    ):
+        session.say(f"note: inference runs without the GPU's kernels: {why}")
     with recorder.progress, warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)  # about divergence, which the last lines tell
         try:

@@ -13,10 +13,9 @@ from ._energy import (
     half_square,
     layer_energies,
 )
-from ._infer import free_start, infer, infer_batch
+from ._infer import free_start, infer, infer_batch, why_no_kernels
 from ._problem import AbstractLinearised, AbstractProblem, Batch
 from ._solution import RESULTS, Solution, check_solution
-from .kernels import why_plain
 from .solvers import (
     ODE,
     AbstractSolver,

@@ -16,6 +16,7 @@ from ..network import (
     Rows,
     as_floating,
     as_inputs,
+    backend,
     check_key,
     check_network,
     resolve_precision,
@@ -24,7 +25,8 @@ from ._dense_problem import pose
 from ._energy import Energy, as_energy, as_targets, check_activities
 from ._problem import Batch
 from ._solution import Solution
-from .solvers import AbstractSolver, check_solver, solve, traced
+from .kernels import why_plain
+from .solvers import AbstractSolver, GradientDescent, check_solver, solve, traced
 
 
 def infer(
@@ -128,3 +130,13 @@ def infer_batch(
         objective=energy,
         precision=policy.name,
     )
+
+
+def why_no_kernels(network: AbstractNetwork, solver: AbstractSolver, energy: Energy, precision: str) -> str | None:
+    """Return why a GPU's kernels cannot take plain gradient descent on this network; None if they can, or if there is
+    nothing for them to do. Only shapes are computed."""
+    if backend().platform != "gpu" or not isinstance(solver, GradientDescent) or solver.plain_rate is None:
+        return None
+    policy = resolve_precision(precision, network)
+    x, y = (jnp.zeros((1, size), policy.dtype) for size in (network.in_size, network.out_size))
+    return why_plain(eqx.filter_eval_shape(pose, network, Batch(x, y), energy, policy))
