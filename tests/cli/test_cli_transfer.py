@@ -1,6 +1,7 @@
 """`mupc transfer`: its run folder compared with `mupc.fit`, what it prints, interruptions and mistakes."""
 
 import dataclasses
+import inspect
 import json
 import math
 import re
@@ -15,7 +16,8 @@ from mupc import cli
 from mupc.cli.transfer import GridFlags, TransferDataFlags, TransferLearningFlags
 from mupc.plots import transfer as plots
 from mupc.sweep import AT_EDGE, TransferCell
-from mupc.sweep._transfer import TransferSettings, TransferStudy
+from mupc.sweep._transfer import EPOCHS, TransferStudy
+from mupc.training import TrainConfig
 
 TINY = [
     "--width", "8", "--hidden-layers", "2", "--large-width", "12", "--large-hidden-layers", "3", "--epochs", "0.5",
@@ -217,7 +219,9 @@ def test_mistakes(transfer, argv, help):
 
 
 def test_defaults_are_those_of_the_library():
-    flags = {**vars(GridFlags()), **vars(TransferLearningFlags()), **vars(TransferDataFlags())}
-    for field in dataclasses.fields(TransferSettings):
-        if field.name not in ("energy", "precision"):
-            assert flags[field.name] == field.default, field.name
+    flags = {**vars(GridFlags()), **vars(TransferLearningFlags())}
+    defaults = {field.name: field.default for of in (TrainConfig, TransferStudy) for field in dataclasses.fields(of)}
+    for name in ("batch_size", "optimiser", "schedule", "seed", "seeds", "inference_steps", "verify"):
+        assert flags[name] == defaults[name], name
+    assert flags["epochs"] == EPOCHS
+    assert TransferDataFlags().validation == inspect.signature(library.transfer).parameters["validation"].default

@@ -11,7 +11,7 @@ import pytest
 import sqlalchemy
 
 from mupc.sweep import Sweep, SweepAxis, SweepPlan, _sweep, parse_axes, work_on
-from mupc.sweep._unfinished import UnfinishedGroups
+from mupc.sweep._unfinished import left_group, new_group
 
 AXES = (SweepAxis("rate", (0.5, 0.1)), SweepAxis("kind", ("a", "b")), SweepAxis("seed", (0, 1, 2)))
 PLAN = SweepPlan({"shared": 1}, AXES, "loss")
@@ -390,15 +390,15 @@ def taken_by(sweep, process):
 
 def test_a_group_that_was_left_goes_on_at_once_and_as_it_was(opened, tmp_path, monkeypatch):
     """After its worker has died, the same cells come first, in the same order, without waiting for heartbeats."""
-    dead, unfinished = opened(), UnfinishedGroups(tmp_path / "unfinished")
+    dead, unfinished = opened(), tmp_path / "unfinished"
     cells = dead.take(by_kind, 2)
-    with unfinished.begin(cells) as group, unfinished.left() as other:
+    with new_group(unfinished, cells) as group, left_group(unfinished) as other:
         assert other.folder is None  # it has a worker
         assert group.trials == {cell.index: cell.number for cell in cells}
     sweep = opened()
-    with unfinished.left() as left:
+    with left_group(unfinished) as left:
         assert left.folder == group.folder
-        with unfinished.left() as other:
+        with left_group(unfinished) as other:
             assert other.folder is None  # it is ours now
         wrong = {index: number + 1 for index, number in left.trials.items()}  # a trial that is somebody else's
         others = sweep.take(by_kind, 2, wrong)
@@ -437,8 +437,8 @@ def test_work_takes_up_what_was_left(opened, tmp_path):
 
 
 def test_what_was_left_of_cells_that_others_ended_is_taken_away(opened, tmp_path):
-    unfinished = UnfinishedGroups(tmp_path / "unfinished")
-    with unfinished.begin(opened().take(by_kind, 2)) as group:
+    unfinished = tmp_path / "unfinished"
+    with new_group(unfinished, opened().take(by_kind, 2)) as group:
         pass
     (group.folder / "cells.json").write_text("damaged")
     seen = []
@@ -448,6 +448,6 @@ def test_what_was_left_of_cells_that_others_ended_is_taken_away(opened, tmp_path
         raise OSError("the disk is full")
 
     with pytest.raises(OSError, match="the disk is full"):  # and no cell is to blame
-        work_on(opened(), execute, group_of=by_kind, limit=6, unfinished=unfinished.root)
+        work_on(opened(), execute, group_of=by_kind, limit=6, unfinished=unfinished)
     assert seen == [False]
     assert all(record["error"] is None for record in opened().records())

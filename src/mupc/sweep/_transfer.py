@@ -14,39 +14,19 @@ import jax.random as jr
 import numpy as np
 
 from ..data import Dataset
-from ..inference import Energy, GradientDescent, as_energy
+from ..inference import GradientDescent
 from ..io import checks
-from ..learning import Optimiser
 from ..network import Network
-from ..training import FitResult, Run, TrainStatus, check_room, fit_many
+from ..training import FitResult, Run, TrainConfig, TrainStatus, check_room, fit_many
 from ._rates import ACTIVITY_LRS, WEIGHT_LRS, RatePair
 from ._transfer_result import NetworkSize, Transfer, TransferCell, Tuning
 
 ShowStage = Callable[[str, float], None]
 FinishedCells = MutableMapping[tuple[NetworkSize, RatePair], TransferCell]
-Grid = tuple[tuple[float, ...], tuple[float, ...]]
-FIT_SETTINGS = ("epochs", "batch_size", "optimiser", "schedule", "precision")
-"""The settings that `fit_many` takes."""
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class TransferSettings:
-    """How `transfer` trains at both sizes, and whether it verifies: see there."""
-
-    epochs: float | int = 3
-    batch_size: int = 64
-    optimiser: Optimiser = "adam"
-    schedule: str = "constant"
-    precision: str | None = None
-    energy: Energy | None = None
-    inference_steps: int | None = None
-    validation: float = 0.1
-    seeds: int = 3
-    seed: int = 0
-    verify: bool = False
-
-    def __post_init__(self) -> None:
-        checks.seed(checks.integer("seed", self.seed, 0) + checks.integer("seeds", self.seeds, 1) - 1)
+TRAINING = ("epochs", "batch_size", "optimiser", "schedule", "precision", "energy", "seed")
+"""The settings of training that `transfer` takes."""
+EPOCHS = 3
+"""How long `transfer` trains by default."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -54,11 +34,15 @@ class TransferStudy:
     """Trains networks of any size with any rates. What is in `done` is not trained again."""
 
     dataset: Dataset
-    grid: Grid
-    settings: TransferSettings
+    grid: tuple[tuple[float, ...], ...]
+    config: TrainConfig
     network_options: Mapping[str, Any]
     show: ShowStage
     done: FinishedCells
+    _: dataclasses.KW_ONLY
+    seeds: int = 3
+    inference_steps: int | None = None
+    verify: bool = False
 
     def network(self, size: NetworkSize, seed: int) -> Network:
         """Return an untrained network."""
@@ -67,28 +51,27 @@ class TransferStudy:
 
     def steps(self, size: NetworkSize) -> int:
         """Return the steps of inference, by default as many as hidden layers, as in the paper."""
-        return size.hidden_layers if self.settings.inference_steps is None else self.settings.inference_steps
+        return size.hidden_layers if self.inference_steps is None else self.inference_steps
 
     def flops(self, size: NetworkSize) -> float:
         """Return the operations of one run: a forward pass, weight gradients, and two products for each step of
         inference, half of which act on layers that the signal has reached."""
         weights = sum(leaf.size for leaf in jax.tree.leaves(self.network(size, 0)))
-        return len(self.dataset.train) * self.settings.epochs * weights * (4.0 + 2.0 * self.steps(size))
+        return len(self.dataset.train) * self.config.epochs * weights * (4.0 + 2.0 * self.steps(size))
 
     def tune(self, size: NetworkSize) -> Tuning:
         """Train with all rates of the grid."""
-        pairs = [(weight_lr, activity_lr) for weight_lr, activity_lr in itertools.product(*self.grid)]
-        return Tuning(size, self.cells(size, pairs, f"tuning {size}"), self.flops(size))
+        return Tuning(size, self.cells(size, _pairs(*self.grid), f"tuning {size}"), self.flops(size))
 
     def transfer_to(self, size: NetworkSize, rates: RatePair) -> Tuning:
         """Train with the given rates. To verify them, train also with those around the best found so far, until the
         best is surrounded."""
         cells: dict[RatePair, TransferCell] = {}
-        wanted, stage = self._around(rates) if self.settings.verify else [rates], f"training {size}"
+        wanted, stage = self._around(rates) if self.verify else [rates], f"training {size}"
         while wanted:
             cells |= {cell.rates: cell for cell in self.cells(size, wanted, stage)}
             best = min(cells.values(), key=lambda cell: cell.train_loss)
-            if not (self.settings.verify and math.isfinite(best.train_loss)):
+            if not (self.verify and math.isfinite(best.train_loss)):
                 break
             wanted = [pair for pair in self._around(best.rates) if pair not in cells]
             stage = f"looking further around η = {best.weight_lr:g}, {best.activity_lr:g}"
@@ -108,11 +91,10 @@ class TransferStudy:
         self, size: NetworkSize, rates: Sequence[RatePair], report: Callable[[float], None]
     ) -> list[TransferCell]:
         """Train with each pair of rates."""
-        settings, steps, energy = self.settings, self.steps(size), as_energy(self.settings.energy)
-        seeds = range(settings.seed, settings.seed + settings.seeds)
+        seeds = range(self.config.seed, self.config.seed + self.seeds)
         networks = [self.network(size, seed) for seed in seeds]
         runs = [
-            Run(network, GradientDescent(activity_lr, steps), weight_lr, seed, energy)
+            Run(network, GradientDescent(activity_lr, self.steps(size)), weight_lr, seed, self.config.energy)
             for weight_lr, activity_lr in rates
             for network, seed in zip(networks, seeds, strict=True)
         ]
@@ -123,26 +105,31 @@ class TransferStudy:
             shares[status.run] = 1.0 if record["diverged"] else record["step"] / record["total_steps"]
             report(sum(shares) / len(runs))
 
-        training = {name: getattr(settings, name) for name in FIT_SETTINGS}
-        results = fit_many(runs, self.dataset, callbacks=[follow], **training)
+        results = fit_many(runs, self.dataset, config=self.config, callbacks=[follow])
         return [_mean_cell(pair, results[len(seeds) * i : len(seeds) * (i + 1)]) for i, pair in enumerate(rates)]
 
     def _around(self, rates: RatePair) -> list[RatePair]:
         """Return the pair and its neighbours in the grid."""
-        places = [axis.index(rate) for rate, axis in zip(rates, self.grid, strict=True)]
-        weight_lrs, activity_lrs = (axis[max(0, at - 1) : at + 2] for at, axis in zip(places, self.grid, strict=True))
-        return [(weight_lr, activity_lr) for weight_lr in weight_lrs for activity_lr in activity_lrs]
+        near = []
+        for rate, axis in zip(rates, self.grid, strict=True):
+            place = axis.index(rate)
+            near.append(axis[max(0, place - 1) : place + 2])
+        return _pairs(*near)
+
+
+def _pairs(weight_lrs: Sequence[float], activity_lrs: Sequence[float]) -> list[RatePair]:
+    return list(itertools.product(weight_lrs, activity_lrs))
 
 
 def _mean_cell(rates: RatePair, results: list[FitResult]) -> TransferCell:
     diverged = sum(result.diverged for result in results)
 
     def mean(name: str) -> float:
-        return math.inf if diverged else float(np.mean([result.history[-1][name] for result in results]))
+        return float(np.mean([result.last[name] for result in results]))
 
-    classifies = "test_accuracy" in results[0].history[-1]
-    accuracy = None if not classifies else 0.0 if diverged else mean("test_accuracy")
-    train, validation, test = (mean(name) for name in ("train_loss", "validation_loss", "test_loss"))
+    names = ("train_loss", "validation_loss", "test_loss")
+    train, validation, test = (math.inf if diverged else mean(name) for name in names)
+    accuracy = None if "test_accuracy" not in results[0].last else 0.0 if diverged else mean("test_accuracy")
     return TransferCell(*rates, train, validation, test, accuracy, diverged)
 
 
@@ -153,6 +140,7 @@ def transfer(
     large: Sequence[int],
     weight_lrs: Iterable[float] = WEIGHT_LRS,
     activity_lrs: Iterable[float] = ACTIVITY_LRS,
+    validation: float = 0.1,
     progress: ShowStage | None = None,
     done: FinishedCells | None = None,
     **settings: Any,
@@ -164,8 +152,7 @@ def transfer(
 
     **Arguments:**
 
-    - `dataset`: as for `mupc.fit`. If it does not have a validation split, it gets one, the fraction `validation`
-      (default 0.1).
+    - `dataset`: as for `mupc.fit`. If it does not have a validation split, it gets one, the fraction `validation`.
     - `small`, `large`: their (width, hidden_layers).
     - `weight_lrs`, `activity_lrs`: the grid. Activity rates act on one sample, so both hold at any batch size.
     - `epochs` (default 3), `batch_size`, `optimiser`, `schedule`, `precision`, `energy`: as for `mupc.fit`, at both
@@ -191,37 +178,39 @@ def transfer(
     found.chosen.weight_lr, found.used.test_accuracy, found.saved
     ```
     """
-    training, network_options = _split(settings)
+    own, training, network_options = _split(settings)
     sizes = _size("small", small), _size("large", large)
     grid = _rates("weight_lrs", weight_lrs), _rates("activity_lrs", activity_lrs)
-    chosen = TransferSettings(**training)
-    show = (lambda stage, share: None) if progress is None else progress
-    held_out = _held_out(dataset, chosen.validation)
-    study = TransferStudy(held_out, grid, chosen, network_options, show, {} if done is None else done)
+    config = TrainConfig(**{"epochs": EPOCHS} | training)
+    if not isinstance(dataset, Dataset):
+        raise checks.wrong_type("dataset", 'a mupc.data.Dataset such as mupc.data.load("digits")', dataset)
+    held_out = dataset if dataset.validation is not None else dataset.with_validation(validation, seed=0)
+    show = progress or (lambda stage, share: None)
+    study = TransferStudy(held_out, grid, config, network_options, show, {} if done is None else done, **own)
+    checks.seed(config.seed + checks.integer("seeds", study.seeds, 1) - 1)
     for size in sizes:  # a mistake in the large one must show before the small one is tuned
-        check_room(functools.partial(study.network, size, 0), chosen.seeds)
+        check_room(functools.partial(study.network, size, 0), study.seeds)
     tuned = study.tune(sizes[0])
     best = tuned.best("validation_loss")
     if not math.isfinite(best.validation_loss):
         wrong = f"and {{activity_lrs}} are too large: every run of the small network ({tuned.size}) diverged."
         raise checks.ArgumentError("weight_lrs", wrong, "Try smaller ones.")
     trained = study.transfer_to(sizes[1], best.rates)
-    own = trained.best("train_loss") if chosen.verify else None
-    return Transfer(tuned, trained, best, study.done[sizes[1], best.rates], own)
+    lowest = trained.best("train_loss") if study.verify else None
+    return Transfer(tuned, trained, best, study.done[sizes[1], best.rates], lowest)
 
 
-def _split(settings: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return the settings of training and the options of `Network`. Refuse other names."""
-    own, network, others = (
+def _split(settings: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return the settings of `TransferStudy`, of training and of `Network`. Refuse other names."""
+    others, own, network = (
         [each.name for each in inspect.signature(of).parameters.values() if each.kind is each.KEYWORD_ONLY]
-        for of in (TransferSettings, Network.__init__, transfer)
+        for of in (transfer, TransferStudy, Network.__init__)
     )
     network.remove("key")
-    for name in settings.keys() - {*own, *network}:
-        error = checks.unknown("argument", name, [*others, *own, *network])
+    for name in settings.keys() - {*own, *TRAINING, *network}:
+        error = checks.unknown("argument", name, [*others, *own, *TRAINING, *network])
         raise checks.ArgumentTypeError(error.name, error.wrong, error.cure)
-    chosen = {name: value for name, value in settings.items() if name in own}
-    return chosen, {name: value for name, value in settings.items() if name not in own}
+    return [{name: settings[name] for name in settings if name in names} for names in (own, TRAINING, network)]
 
 
 def _rates(name: str, values: Iterable[float]) -> tuple[float, ...]:
@@ -240,9 +229,3 @@ def _size(name: str, given: object) -> NetworkSize:
         wrong = f"must be two whole numbers of at least 1, width and depth, got {checks.literal(given)}."
         raise checks.ArgumentError(name, wrong)
     return NetworkSize(*size.tolist())
-
-
-def _held_out(dataset: object, validation: float) -> Dataset:
-    if not isinstance(dataset, Dataset):
-        raise checks.wrong_type("dataset", 'a mupc.data.Dataset such as mupc.data.load("digits")', dataset)
-    return dataset if dataset.validation is not None else dataset.with_validation(validation, seed=0)

@@ -34,45 +34,35 @@ class UnfinishedGroup:
             shutil.rmtree(self.folder, ignore_errors=True)
 
 
-@dataclasses.dataclass(frozen=True)
-class UnfinishedGroups:
-    """All groups in a folder (None: nothing is kept of cells that are not finished)."""
-
-    root: Path | None = None
-
-    @contextlib.contextmanager
-    def left(self) -> Iterator[UnfinishedGroup]:
-        """Return a group whose worker was killed or interrupted, which is ours within the context. Without one, return
-        a group without cells."""
-        with contextlib.ExitStack() as ours:
-            for folder in [] if self.root is None else sorted(self.root.glob("[!.]*")):
-                try:
-                    ours.enter_context(only_writer(folder))
-                except (BusyError, OSError):  # its worker is alive, or has just finished it
-                    continue
-                yield UnfinishedGroup(_read(folder / CELLS), folder)
-                return
-            yield UnfinishedGroup({}, None)
-
-    @contextlib.contextmanager
-    def begin(self, cells: Sequence[ClaimedCell]) -> Iterator[UnfinishedGroup]:
-        """Return a new group, which is ours within the context."""
-        if self.root is None:
-            yield UnfinishedGroup(trial_numbers(cells), None)
+@contextlib.contextmanager
+def left_group(root: Path | None) -> Iterator[UnfinishedGroup]:
+    """Return a group in this folder whose worker was killed or interrupted, which is ours within the context. Without
+    one, return a group without cells."""
+    with contextlib.ExitStack() as ours:
+        for folder in [] if root is None else sorted(root.glob("[!.]*")):
+            try:
+                ours.enter_context(only_writer(folder))
+            except (BusyError, OSError):  # its worker is alive, or has just finished it
+                continue
+            yield UnfinishedGroup(_read(folder / CELLS), folder)
             return
-        name = f"trial-{cells[0].number}"  # no other group has this trial
-        scratch = UnfinishedGroup(trial_numbers(cells), self.root / f".{name}")
-        scratch.remove()
-        (self.root / f".{name}").mkdir(parents=True)
-        with only_writer(self.root / f".{name}"):
-            scratch.write()
-            os.replace(self.root / f".{name}", self.root / name)  # others see it only when it is ours
-            yield dataclasses.replace(scratch, folder=self.root / name)
+        yield UnfinishedGroup({}, None)
 
-    def clear(self) -> None:
-        """Delete everything, once a sweep has ended."""
-        if self.root is not None:
-            shutil.rmtree(self.root, ignore_errors=True)
+
+@contextlib.contextmanager
+def new_group(root: Path | None, cells: Sequence[ClaimedCell]) -> Iterator[UnfinishedGroup]:
+    """Return a new group in this folder (None: nothing is kept), which is ours within the context."""
+    if root is None:
+        yield UnfinishedGroup(trial_numbers(cells), None)
+        return
+    name = f"trial-{cells[0].number}"  # no other group has this trial
+    scratch = UnfinishedGroup(trial_numbers(cells), hidden := root / f".{name}")
+    scratch.remove()
+    hidden.mkdir(parents=True)
+    with only_writer(hidden):
+        scratch.write()
+        os.replace(hidden, root / name)  # others see it only when it is ours
+        yield dataclasses.replace(scratch, folder=root / name)
 
 
 def trial_numbers(cells: Sequence[ClaimedCell]) -> dict[int, int]:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from ._axes import CellSettings
 from ._sweep import ClaimedCell, Sweep
-from ._unfinished import UnfinishedGroup, UnfinishedGroups, trial_numbers
+from ._unfinished import UnfinishedGroup, left_group, new_group, trial_numbers
 
 Execute = Callable[[Sequence[CellSettings], Path | None], Sequence[CellSettings]]
 GroupOf = Callable[[CellSettings], Hashable]
@@ -44,12 +44,11 @@ def work_on(
     - `unfinished`: a folder for what is half trained.
     - `stop`: returns whether to end with `KeyboardInterrupt`.
     """
-    kept = UnfinishedGroups(unfinished)
     while True:
         if stop():
             raise KeyboardInterrupt
         with contextlib.ExitStack() as stack:
-            groups = _take(sweep, group_of, limit, kept, stack)
+            groups = _take(sweep, group_of, limit, unfinished, stack)
             claimed = [cell for cells, _ in groups for cell in cells]
             report()
             open_cells = list(claimed)
@@ -66,16 +65,16 @@ def work_on(
                     sweep.release(cell)
         if not claimed:
             if sum(record["state"] in ("complete", "failed") for record in sweep.records()) == sweep.plan.size:
-                kept.clear()
+                UnfinishedGroup({}, unfinished).remove()
                 return
             time.sleep(POLL)  # the rest runs at other workers, which may die
 
 
 def _take(
-    sweep: Sweep, group_of: GroupOf, limit: int, kept: UnfinishedGroups, stack: contextlib.ExitStack
+    sweep: Sweep, group_of: GroupOf, limit: int, unfinished: Path | None, stack: contextlib.ExitStack
 ) -> list[tuple[list[ClaimedCell], UnfinishedGroup]]:
     """Take cells, in groups. They are written down before they are taken, because a worker may be killed in between."""
-    left = stack.enter_context(kept.left())
+    left = stack.enter_context(left_group(unfinished))
     groups: list[tuple[list[ClaimedCell], UnfinishedGroup]] = []
 
     def announce(cells: Sequence[ClaimedCell]) -> None:
@@ -88,7 +87,7 @@ def _take(
         together: dict[Hashable, list[ClaimedCell]] = {}
         for cell in cells:
             together.setdefault(group_of(cell.settings), []).append(cell)
-        groups.extend((group, stack.enter_context(kept.begin(group))) for group in together.values())
+        groups.extend((group, stack.enter_context(new_group(unfinished, group))) for group in together.values())
 
     sweep.take(group_of, limit, left.trials, announce)
     return groups
