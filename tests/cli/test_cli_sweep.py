@@ -8,7 +8,7 @@ import pytest
 from matplotlib.image import imread
 
 from mupc import cli
-from mupc.cli import sweep_cells, sweep_job
+from mupc.cli import sweep_job
 from mupc.cli.building import build, evaluation_interval, load_data, make_energy, number_format
 from mupc.cli.config import TrainFlags, load
 from mupc.plots import sweep as plots
@@ -43,7 +43,7 @@ def untrained(monkeypatch):
             for settings in cells
         ]
 
-    monkeypatch.setattr(sweep_cells.CellTrainer, "__call__", execute)
+    monkeypatch.setattr(sweep_job.CellTrainer, "__call__", execute)
     return calls
 
 
@@ -137,14 +137,14 @@ def test_a_sampler(untrained, sweep):
 @pytest.mark.slow
 def test_the_edge_of_the_grid_is_told(untrained, sweep, monkeypatch):
     """Only rates have an edge, and the middle one of three is not at it."""
-    pretend = sweep_cells.CellTrainer.__call__
+    pretend = sweep_job.CellTrainer.__call__
 
     def execute(self, cells, folder):
         found = pretend(self, cells, folder)
         rates = [settings.get("weight_lr", 0.1) for settings in cells]
         return [one | {"train_loss": abs(rate - 0.1)} for one, rate in zip(found, rates, strict=True)]
 
-    monkeypatch.setattr(sweep_cells.CellTrainer, "__call__", execute)
+    monkeypatch.setattr(sweep_job.CellTrainer, "__call__", execute)
     assert AT_EDGE in sweep("--grid", "weight_lr=0.1,0.2", name="edge").out.splitlines()
     for number, grid in enumerate(("weight_lr=0.05,0.1,0.2", "weight_lr=0.1", "width=8,12", "seed=0,1")):
         assert AT_EDGE not in sweep("--grid", grid, name=str(number)).out, grid
@@ -171,21 +171,21 @@ def test_other_settings_are_refused(untrained, sweep):
 
 
 def test_an_interruption_says_how_to_go_on(untrained, sweep, mupc, monkeypatch):
-    pretend = sweep_cells.CellTrainer.__call__
+    pretend = sweep_job.CellTrainer.__call__
 
     def interrupted(self, cells, folder):
         if cells[0]["seed"]:
             raise KeyboardInterrupt
         return pretend(self, cells, folder)
 
-    monkeypatch.setattr(sweep_cells.CellTrainer, "__call__", interrupted)
+    monkeypatch.setattr(sweep_job.CellTrainer, "__call__", interrupted)
     run = sweep("--grid", "seed=0,1,2", "--group", "1")
     assert run.code == cli.INTERRUPTED
     assert run.err.startswith(
         "mupc sweep: interrupted; 1 of 3 cells are finished and kept. Go on with: mupc sweep work"
     )
     assert run.json("sweep.json")["interrupted"] and not run.json("sweep.json")["complete"]
-    monkeypatch.setattr(sweep_cells.CellTrainer, "__call__", pretend)
+    monkeypatch.setattr(sweep_job.CellTrainer, "__call__", pretend)
     untrained.clear()
     assert mupc(*run.err.split("Go on with: mupc ")[1].split()).code == 0
     assert sorted(cell["seed"] for cells in untrained for cell in cells) == [1, 2]
@@ -193,14 +193,14 @@ def test_an_interruption_says_how_to_go_on(untrained, sweep, mupc, monkeypatch):
 
 
 def test_cells_that_cannot_be_computed_fail_alone_and_can_be_tried_again(untrained, sweep, mupc, monkeypatch):
-    pretend = sweep_cells.CellTrainer.__call__
+    pretend = sweep_job.CellTrainer.__call__
 
     def limited(self, cells, folder):
         if any(settings["width"] == 9 for settings in cells):
             raise RuntimeError("RESOURCE_EXHAUSTED: Out of memory while trying to allocate")
         return pretend(self, cells, folder)
 
-    monkeypatch.setattr(sweep_cells.CellTrainer, "__call__", limited)
+    monkeypatch.setattr(sweep_job.CellTrainer, "__call__", limited)
     run = sweep("--grid", "width=8,9,10")
     assert run.code == cli.FAILURE
     help = "mupc sweep: 1 of 3 cells failed, the first: out of memory: lower --width"
@@ -209,7 +209,7 @@ def test_cells_that_cannot_be_computed_fail_alone_and_can_be_tried_again(untrain
     assert run.json("sweep.json")["best"]["settings"]["width"] in (8, 10)
 
     assert sweep("--grid", "width=8,9,10").code == cli.FAILURE  # going on does not try them again
-    monkeypatch.setattr(sweep_cells.CellTrainer, "__call__", pretend)
+    monkeypatch.setattr(sweep_job.CellTrainer, "__call__", pretend)
     untrained.clear()
     again = run.err.split("Try again with: mupc ")[1].split()
     assert again[-1] == "--retry-failed" and mupc(*again).code == 0
@@ -265,7 +265,7 @@ def test_mistakes_of_workers(mupc, tmp_path):
 
 def test_names_agree_with_the_library():
     assert set(sweep_job.GROUP_SIZES) == {None, *SAMPLERS}
-    assert set(sweep_cells.NUMBERS) < {field.name for field in dataclasses.fields(TrainFlags)}
+    assert set(sweep_job.NUMBERS) < {field.name for field in dataclasses.fields(TrainFlags)}
 
 
 def test_means_and_figures(tmp_path):

@@ -14,7 +14,7 @@ from safetensors.numpy import save_file
 import mupc
 from mupc import data
 from mupc.cli import main
-from mupc.cli.transfer_cells import read_cell
+from mupc.cli.transfer_job import read_cell
 from mupc.data import DataError
 from mupc.experiments._results import read_record
 from mupc.training import _checkpoints

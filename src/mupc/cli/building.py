@@ -1,5 +1,6 @@
 """Build what a training run needs from its flags: data, network, algorithm, energy and configuration."""
 
+import functools
 import math
 from collections.abc import Callable
 from contextlib import AbstractContextManager
@@ -14,7 +15,7 @@ from ..inference import ODE, AbstractSolver, Energy, ErrorSpace, ExactLinear, Gr
 from ..io import checks
 from ..learning import BP, PC, AbstractAlgorithm
 from ..network import Network
-from ..training import TrainConfig
+from ..training import TrainConfig, check_room
 from .config import TrainFlags, pick
 from .flags import FormFlags, InferenceFlags, SizeFlags
 from .parsing import flag
@@ -34,10 +35,12 @@ def load_data(flags: TrainFlags) -> Dataset:
 
 
 def build(flags: TrainFlags, dataset: Dataset) -> tuple[Network, AbstractAlgorithm]:
-    """Return the network, sized for a data set, and the algorithm that trains it."""
+    """Return the network, sized for a data set, and the algorithm that trains it. Refuse a network that does not fit
+    into memory, before it is made."""
     options, key = pick(flags, SizeFlags) | network_options(flags), jr.key(checks.seed(flags.seed))
-    network = Network(dataset.in_size, dataset.out_size, **options, key=key)
-    return network, PC(make_solver(flags)) if flags.method == "pc" else BP()
+    make = functools.partial(Network, dataset.in_size, dataset.out_size, **options, key=key)
+    check_room(make)
+    return make(), PC(make_solver(flags)) if flags.method == "pc" else BP()
 
 
 def network_options(flags: FormFlags) -> dict[str, Any]:

@@ -1,11 +1,11 @@
 """`mupc sweep` and `mupc sweep work`: their flags. `sweep_job.py` does the work, once the flags are parsed."""
 
 import dataclasses
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import tyro
 
-from .config import TrainFlags, TrainingGroups, load
+from .config import TrainingGroups, load
 from .flags import DataDir, ScreenFlags, hint
 from .runner import Command, CommandResult, Session
 
@@ -103,18 +103,14 @@ def run(flags: SweepFlags, session: Session) -> CommandResult:
     """Start a sweep, or go on with it."""
     from .sweep_job import start
 
-    return _outcome(start(TrainFlags.gather(flags), flags, session))
+    return start(flags, session)
 
 
 def run_worker(flags: WorkFlags, session: Session) -> CommandResult:
     """Join a sweep that exists."""
     from .sweep_job import join
 
-    return _outcome(join(flags, session))
-
-
-def _outcome(summary: dict[str, Any]) -> CommandResult:
-    return CommandResult(summary, summary["message"], int(summary["counts"]["failed"] > 0))
+    return join(flags, session)
 
 
 def defaults(flags: SweepFlags) -> SweepFlags | None:

@@ -1,32 +1,110 @@
-"""Start a sweep or join one, and write its folder: sweep.json, best.json and a figure."""
+"""Start a sweep or join one, train its cells as `mupc train` would, and write its folder: sweep.json, best.json and a
+figure."""
 
 import contextlib
+import functools
 import time
+import warnings
+from collections.abc import Callable, Hashable, Sequence
 from pathlib import Path
 
+from ..data import Dataset
 from ..io import checks, counted, device, versions
-from ..sweep import Sweep, SweepPlan, parse_axes, work_on
+from ..sweep import CellSettings, Sweep, SweepPlan, parse_axes, work_on
+from ..training import Run, Scratch, fit_many
+from .building import build, load_data, make_energy, number_format, train_config
 from .config import TrainFlags, from_dict
-from .parsing import flag
 from .run_folder import RunFolder
-from .runner import Session, explain
+from .runner import CommandResult, Session, explain
 from .sweep import SearchFlags, SharingFlags, SweepFlags, WorkFlags
-from .sweep_cells import CellTrainer
 from .sweep_report import Summary, SweepProgress, draw_sweep, show_sweep, summarise_sweep
 
 DATABASE, RESULTS, BEST, UNFINISHED = "sweep.db", "sweep.json", "best.json", "unfinished"
 GROUP_SIZES = {None: 32, "random": 32, "tpe": 8}
 """The most cells to take at once, by sampler. tpe learns between groups."""
-MACHINE_SETTINGS = ("data_dir",)
-"""Settings of one machine, which are not part of a sweep."""
+NUMBERS = ("weight_lr", "seed", "output_precision", "activity_decay", "weight_decay", "orthogonality")
+"""Settings in which cells that train as one program may differ. The activity_lr of gd is another."""
+KEPT = ("train_loss", "test_loss", "test_accuracy", "validation_loss", "validation_accuracy", "energy")
 
 
-def start(config: TrainFlags, flags: SweepFlags, session: Session) -> Summary:
+class CellTrainer:
+    """Trains cells together. A data set that is missing here shows at once, before this worker takes cells.
+
+    **Arguments:** the plan of the sweep, this machine's folder with data sets, and whether to end early.
+    """
+
+    def __init__(self, plan: SweepPlan, data_dir: str | None, stop: Callable[[], bool]) -> None:
+        self.plan, self.data_dir, self.stop = plan, data_dir, stop
+        first = {axis.name: axis.span[0] for axis in plan.axes}
+        for data in next((axis.values for axis in plan.axes if axis.name == "data"), (plan.config.get("data"),)):
+            _dataset(self.config(first | {"data": data}))
+
+    def config(self, settings: CellSettings) -> TrainFlags:
+        """Return the configuration of a cell."""
+        return from_dict({**self.plan.config, **settings, "data_dir": self.data_dir}, "the sweep")
+
+    def group_of(self, settings: CellSettings) -> Hashable:
+        """Return what cells that train as one program have in common."""
+        config = self.config(settings)
+        numbers = set(NUMBERS)
+        if config.solver == "gd" and isinstance(config.activity_lr, float):
+            numbers.add("activity_lr")
+        if config.validation:  # the seed decides the split too
+            numbers.remove("seed")
+        return tuple((name, value) for name, value in vars(config).items() if name not in numbers)
+
+    def check(self) -> None:
+        """Raise the first cell's error if no cell can be trained."""
+        errors: list[Exception] = []
+        for settings in self.plan.combinations():
+            try:
+                config = self.config(settings)
+                dataset = _dataset(config)
+                with number_format(config.precision):
+                    network, algorithm = build(config, dataset)
+                train_config(config, dataset).check(network, dataset, algorithm)
+                return
+            except (ValueError, TypeError) as error:
+                errors.append(error)
+        raise errors[0]
+
+    def __call__(self, cells: Sequence[CellSettings], folder: Path | None) -> list[CellSettings]:
+        """Train cells of one group, with checkpoints in the folder, and return their results."""
+        configs = [self.config(settings) for settings in cells]
+        shared = configs[0]
+        dataset = _dataset(shared)
+        begin = time.perf_counter()
+        with number_format(shared.precision), warnings.catch_warnings():
+            warnings.simplefilter("ignore", RuntimeWarning)  # about divergence, which is a result here
+            runs = [Run(*build(c, dataset), c.chosen_weight_lr, c.seed, make_energy(c)) for c in configs]
+            settings = train_config(shared, dataset, checkpoints=None if folder is None else Scratch(folder))
+            results = fit_many(runs, dataset, config=settings, stop=self.stop)
+        if any(result.stopped for result in results):
+            raise KeyboardInterrupt
+        seconds = (time.perf_counter() - begin) / len(cells)
+        return [
+            {name: result.last[name] for name in KEPT if name in result.last}
+            | {"steps": result.steps, "diverged": result.diverged, "seconds": seconds}
+            for result in results
+        ]
+
+
+def _dataset(config: TrainFlags) -> Dataset:
+    """Load the data of a configuration. Cells that differ in other settings share one copy."""
+    names = ("data", "data_dir", "verify_data", "validation")
+    seed = config.seed if config.validation else 0
+    return _load(TrainFlags(**{name: getattr(config, name) for name in names}, seed=seed))
+
+
+_load = functools.lru_cache(maxsize=4)(load_data)
+
+
+def start(flags: SweepFlags, session: Session) -> CommandResult:
     """Start a sweep or go on with it, and return its summary.
 
-    **Arguments:** the settings that all cells share, the flags of `mupc sweep`, and the session.
+    **Arguments:** the flags of `mupc sweep`, and the session.
     """
-    sharing = flags.sharing
+    config, sharing = TrainFlags.gather(flags), flags.sharing
     plan = _plan(config, flags.search)
     limit = _group_size(sharing.group, plan)
     checks.integer("heartbeat", sharing.heartbeat, 1)
@@ -34,7 +112,7 @@ def start(config: TrainFlags, flags: SweepFlags, session: Session) -> Summary:
     trainer.check()
     folder = RunFolder(flags.output.out, "sweep", resumes=DATABASE if sharing.storage is None else RESULTS)
     try:
-        sweep = Sweep(sharing.storage or _file(folder.path), sharing.name, plan, sharing.heartbeat)
+        sweep = Sweep(sharing.storage or f"sqlite:///{folder.path / DATABASE}", sharing.name, plan, sharing.heartbeat)
         if not (sweep.new or sharing.resume):
             raise ValueError(f"{sweep.address} already holds this sweep: leave out --no-resume to go on with it.")
     except (ValueError, OSError):
@@ -43,28 +121,23 @@ def start(config: TrainFlags, flags: SweepFlags, session: Session) -> Summary:
     return _work(sweep, trainer, limit, folder, sharing, session)
 
 
-def join(flags: WorkFlags, session: Session) -> Summary:
+def join(flags: WorkFlags, session: Session) -> CommandResult:
     """Work on a sweep that exists, and return its summary.
 
     **Arguments:** the flags of `mupc sweep work`, and the session.
     """
-    if flags.folder is None and flags.storage is None:
-        raise ValueError("say which sweep to work on: its folder, or its database with --storage URL.")
-    folder = None
+    folder, url = None, flags.storage
     if flags.folder is not None:
-        path = Path(flags.folder).expanduser()
-        holds = DATABASE if flags.storage is None else RESULTS
+        path, holds = Path(flags.folder).expanduser(), DATABASE if url is None else RESULTS
         if not (path / holds).is_file():
             raise ValueError(f"{path} has no {holds}: give the folder of a sweep, or its database with --storage.")
         folder = RunFolder(path, "sweep", resumes=holds)
-    sweep = Sweep(flags.storage or _file(Path(flags.folder or "")), flags.name, None)
+        url = url or f"sqlite:///{path / DATABASE}"
+    if url is None:
+        raise ValueError("say which sweep to work on: its folder, or its database with --storage URL.")
+    sweep = Sweep(url, flags.name, None)
     trainer = CellTrainer(sweep.plan, flags.data_dir, session.interruption)
-    limit = _group_size(flags.group, sweep.plan)
-    return _work(sweep, trainer, limit, folder, flags, session)
-
-
-def _file(folder: Path) -> str:
-    return f"sqlite:///{folder.expanduser() / DATABASE}"
+    return _work(sweep, trainer, _group_size(flags.group, sweep.plan), folder, flags, session)
 
 
 def _plan(config: TrainFlags, search: SearchFlags) -> SweepPlan:
@@ -75,11 +148,10 @@ def _plan(config: TrainFlags, search: SearchFlags) -> SweepPlan:
     convert = lambda name, value: getattr(from_dict({name: value}, "--grid"), name)  # noqa: E731
     axes = parse_axes(search.grid, convert, sampled=sampler is not None)
     varied = {axis.name: axis.span for axis in axes}
-    for name in MACHINE_SETTINGS:
-        if name in varied:
-            raise ValueError(f"{flag(name)} cannot vary: give it once.")
-    return SweepPlan(
-        config={key: value for key, value in vars(config).items() if key not in (*varied, *MACHINE_SETTINGS)},
+    if "data_dir" in varied:
+        raise ValueError("--data-dir cannot vary: give it once.")
+    return SweepPlan(  # data_dir belongs to a machine, not to a sweep
+        config={key: value for key, value in vars(config).items() if key not in (*varied, "data_dir")},
         axes=axes,
         objective="validation_loss" if all(varied.get("validation", (config.validation,))) else "train_loss",
         sampler=sampler,
@@ -99,7 +171,7 @@ def _work(
     folder: RunFolder | None,
     sharing: SharingFlags | WorkFlags,
     session: Session,
-) -> Summary:
+) -> CommandResult:
     """Work until the sweep has ended or is interrupted, then save and show its results."""
     with contextlib.closing(sweep), session.interruption.gracefully():
         if sharing.retry_failed:
@@ -129,7 +201,7 @@ def _work(
         summary["message"] = _message(summary, f"mupc sweep work {where}")
         _save(sweep, folder, summary)
         show_sweep(sweep.plan, summary, session)
-        return summary
+        return CommandResult(summary, summary["message"], int(summary["counts"]["failed"] > 0))
 
 
 def _save(sweep: Sweep, folder: RunFolder | None, summary: Summary) -> None:

@@ -1,23 +1,24 @@
 """Report a sweep: its summary, the cells done so far, a table and a figure."""
 
 import collections
+import dataclasses
 import statistics
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from rich.table import Table
-
 from .. import plots
 from ..io import counted
 from ..sweep import AT_EDGE, CellRecord, CellSettings, Sweep, SweepPlan, at_edge
-from .display import ProgressDisplay, percent
+from .display import ProgressDisplay, percent, plain_table
 from .runner import Session
 
 Summary = dict[str, Any]
 ROWS = 20
 """Rows of the table that are shown."""
 RATES = ("weight_lr", "activity_lr")
+ACCURACIES = ("validation_accuracy", "test_accuracy")
+OBJECTIVES = {"validation_loss": "validation loss", "train_loss": "training loss"}
 
 
 def summarise_sweep(sweep: Sweep) -> Summary:
@@ -27,7 +28,7 @@ def summarise_sweep(sweep: Sweep) -> Summary:
     found, rows = _count(cells), _rows(cells)
     return {
         "name": sweep.name,
-        "settings": plan.as_record(),
+        "settings": dataclasses.asdict(plan),
         "objective": plan.objective,
         "counts": {"cells": plan.size, **{name: found[name] for name in ("complete", "failed", "diverged")}},
         "complete": found["complete"] + found["failed"] == plan.size,
@@ -49,15 +50,9 @@ def _rows(cells: Sequence[CellRecord]) -> list[Summary]:
     for cell in cells:
         families.setdefault(tuple(item for item in cell["settings"].items() if item[0] != "seed"), []).append(cell)
     rows: list[Summary] = [
-        {
-            "settings": dict(settings),
-            "value": _mean([cell["value"] for cell in family]),
-            "test_accuracy": _mean([cell["results"].get("test_accuracy") for cell in family]),
-            "validation_accuracy": _mean([cell["results"].get("validation_accuracy") for cell in family]),
-            "cells": len(family),
-            "note": _note(family),
-            "config": family[0]["config"],
-        }
+        {"settings": dict(settings), "value": _mean([cell["value"] for cell in family])}
+        | {name: _mean([cell["results"].get(name) for cell in family]) for name in ACCURACIES}
+        | {"cells": len(family), "note": _note(family), "config": family[0]["config"]}
         for settings, family in families.items()
     ]
     return sorted(rows, key=lambda row: (row["value"] is None, row["value"] or 0.0))
@@ -78,11 +73,9 @@ def _note(family: Sequence[CellRecord]) -> str:
 def show_sweep(plan: SweepPlan, summary: Summary, session: Session) -> None:
     """Show the table, best first, and where everything is."""
     names = [axis.name for axis in plan.axes if axis.name != "seed"] or ["seed"]
-    accuracies = ["validation_accuracy"] * (plan.objective == "validation_loss") + ["test_accuracy"]
-    table = Table(box=None, header_style="bold", pad_edge=False, padding=(0, 1))
-    for name in (*names, _objective(plan), *(name.replace("_", " ") for name in accuracies)):
-        table.add_column(name, justify="right", no_wrap=True)
-    table.add_column("", no_wrap=True)
+    accuracies = ACCURACIES if plan.objective == "validation_loss" else ACCURACIES[1:]
+    shown = [name.replace("_", " ") for name in accuracies]
+    table = plain_table(*names, OBJECTIVES[plan.objective], *shown, "", left=("",))
     for row in summary["rows"][:ROWS]:
         value = "–" if row["value"] is None else f"{row['value']:.5g}"
         settings = (_written(row["settings"].get(name, "any")) for name in names)
@@ -101,7 +94,7 @@ def _conclusions(plan: SweepPlan, summary: Summary) -> list[str]:
     parts += [f"best {ROWS} of {len(rows)} rows shown"] if len(rows) > ROWS else []
     lines = [", ".join(parts)]
     if best is not None:
-        lines.append(f"lowest {_objective(plan)} {best['value']:.5g}: {_describe(best['settings'])}")
+        lines.append(f"lowest {OBJECTIVES[plan.objective]} {best['value']:.5g}: {_describe(best['settings'])}")
         rates = [axis for axis in plan.axes if axis.name in RATES and axis.numbers]
         if any(at_edge(best["settings"][axis.name], axis.numbers) for axis in rates):
             lines.append(AT_EDGE)
@@ -122,14 +115,10 @@ def draw_sweep(plan: SweepPlan, summary: Summary, folder: Path) -> None:
         fixed = {} if plan.sampler else {name: best[name] for name in best if name not in pair}
         cells = [cell for cell in cells if fixed.items() <= cell["settings"].items()]
         title = _describe(fixed) if fixed else ""
-        plots.draw_sweep_contour(cells, folder / "contour.png", *pair, value=_objective(plan), title=title)
+        plots.draw_sweep_contour(cells, folder / "contour.png", *pair, value=OBJECTIVES[plan.objective], title=title)
     elif names:
         x = next((name for name in RATES if name in names), names[0])
-        plots.draw_sweep_lines(cells, folder / "lines.png", x, value=_objective(plan))
-
-
-def _objective(plan: SweepPlan) -> str:
-    return "validation loss" if plan.objective == "validation_loss" else "training loss"
+        plots.draw_sweep_lines(cells, folder / "lines.png", x, value=OBJECTIVES[plan.objective])
 
 
 def _describe(settings: CellSettings) -> str:
@@ -146,7 +135,7 @@ class SweepProgress:
 
     def __init__(self, session: Session, sweep: Sweep) -> None:
         varied = ", ".join(axis.name for axis in sweep.plan.axes)
-        session.say(f"{counted(sweep.plan.size, 'cell')} over {varied}; lowest {_objective(sweep.plan)} wins")
+        session.say(f"{counted(sweep.plan.size, 'cell')} over {varied}; lowest {OBJECTIVES[sweep.plan.objective]} wins")
         self.display, self._sweep, self._done = ProgressDisplay(session.console, "cell"), sweep, -1
 
     def update(self) -> None:

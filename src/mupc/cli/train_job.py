@@ -21,7 +21,7 @@ from ..inference import infer, why_no_kernels
 from ..io import counted, json_ready, only_writer
 from ..learning import PC, AbstractAlgorithm
 from ..network import Network, save
-from ..training import BACK_TO, FitResult, TrainConfig, TrainStatus, check_room, find_checkpoint, fit
+from ..training import BACK_TO, FitResult, TrainConfig, TrainStatus, find_checkpoint, fit
 from .building import build, given_flags, load_data, number_format, train_config
 from .config import FORMAT, TrainFlags, load
 from .display import ProgressDisplay, clock, percent
@@ -44,7 +44,6 @@ def train(flags: TrainFlags, output: TrainOutputFlags, safety: SafetyFlags, sess
     """
     dataset = load_data(flags)
     with number_format(flags.precision):
-        check_room(lambda: build(flags, dataset)[0])
         network, algorithm = build(flags, dataset)
         train_config(flags, dataset).check(network, dataset, algorithm)
         if flags.method == "bp":

@@ -21,8 +21,9 @@ class TransferDataFlags(SourceFlags):
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class TransferSizeFlags:
-    """The sizes of both networks."""
+class TransferNetworkFlags(FormFlags):
+    """The small network, which is tuned, and the large one. Rates carry over with the parameterisation mupc. Others
+    are for comparison."""
 
     width: int = 32
     """Units of every hidden layer of the small network."""
@@ -35,18 +36,10 @@ class TransferSizeFlags:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class TransferNetworkFlags(FormFlags, TransferSizeFlags):
-    """The small network, which is tuned, and the large one. Rates carry over with the parameterisation mupc. Others
-    are for comparison."""
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
 class GridFlags:
     """Which rates to try, and whether to check them on the large network."""
 
-    weight_lrs: Annotated[tuple[float, ...], tyro.conf.arg(aliases=["--etas"], metavar="FLOAT [FLOAT ...]")] = (
-        WEIGHT_LRS
-    )
+    weight_lrs: Annotated[tuple[float, ...], tyro.conf.arg(aliases=["--etas"], metavar=RATES)] = WEIGHT_LRS
     """Learning rates η of the weights."""
     activity_lrs: Annotated[tuple[float, ...], tyro.conf.arg(metavar=RATES)] = ACTIVITY_LRS
     """Step sizes of inference, on the energy of one sample (the paper's β is 64 times this)."""
@@ -103,10 +96,7 @@ def run(flags: TransferFlags, session: Session) -> CommandResult:
     """Tune and train as the flags say."""
     from .transfer_job import transfer
 
-    summary = transfer(flags, session)
-    diverged = bool(summary.get("diverged"))
-    problem = "the large network diverged with the rates of the small one." if diverged else ""
-    return CommandResult(summary, problem, int(diverged))
+    return transfer(flags, session)
 
 
 COMMAND = Command(

@@ -1,68 +1,70 @@
-"""Tune small and train large, from flags to a run folder."""
+"""Tune small and train large: from flags to a run folder, a table and a figure. The same command goes on from finished
+cells."""
 
+import collections
 import contextlib
 import dataclasses
+import json
+import math
 import time
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
 
-from .. import data
-from ..data import Dataset
+from .. import data, plots
 from ..inference import Energy
-from ..sweep import Transfer
+from ..io import counted, json_ready
+from ..sweep import AT_EDGE, NetworkSize, Transfer, TransferCell
 from ..sweep import transfer as tune_and_train
 from .building import network_options, number_format
-from .display import ProgressDisplay
-from .run_folder import RunFolder
-from .runner import Session
+from .config import read
+from .display import ProgressDisplay, clock, percent, plain_table
+from .run_folder import METRICS, RunFolder
+from .runner import FAILURE, CommandResult, Session
 from .transfer import TransferFlags
-from .transfer_cells import METRICS, RecordedCells
-from .transfer_report import Summary, draw_losses, show_transfer, summarise_transfer
+
+LOSSES = {"train_loss": "training loss", "validation_loss": "validation loss", "test_loss": "test loss"}
 
 
-def transfer(flags: TransferFlags, session: Session) -> Summary:
+def transfer(flags: TransferFlags, session: Session) -> CommandResult:
     """Do what the flags say, write a run folder and return its summary.
 
     **Arguments:** the flags of `mupc transfer`, and the session.
     """
     dataset = data.load(flags.data.data, data_dir=flags.data.data_dir, verify=flags.data.verify_data)
     groups = (flags.data, flags.network, flags.grid, flags.learning)
-    config = {key: value for group in groups for key, value in dataclasses.asdict(group).items()}
+    config = {key: value for group in groups for key, value in vars(group).items()}
     folder = RunFolder(flags.output.out, "transfer", resumes=METRICS)
     done = RecordedCells(folder, config)
     folder.write_config(config, precision=flags.learning.precision, seed=flags.grid.seed)
+    network, learning = flags.network, dict(vars(flags.learning))
+    energy = Energy(loss=learning.pop("loss"), output_precision=learning.pop("output_precision"))
     begin, found = time.perf_counter(), None
-    with folder.recording():
+    with folder.recording(), number_format(flags.learning.precision), warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)  # about numbers that are too large, which diverge
         done.restore()
         with _stages(session) as show_stage:
-            found = _run(flags, dataset, show_stage, done)
+            found = tune_and_train(
+                dataset,
+                small=(network.width, network.hidden_layers),
+                large=(network.large_width, network.large_hidden_layers),
+                energy=energy,
+                validation=flags.data.validation,
+                progress=show_stage,
+                done=done,
+                **vars(flags.grid),
+                **learning,
+                **network_options(network),
+            )
     results, message = ({}, done.message) if found is None else (summarise_transfer(found), "")
     summary = folder.write_summary(results, begin, message, interrupted=found is None)
     if found is not None:
         draw_losses(found, folder.path / "figures" / "transfer.png")
         show_transfer(found, folder.path, session)
-    return summary
-
-
-def _run(
-    flags: TransferFlags, dataset: Dataset, show_stage: Callable[[str, float], None], done: RecordedCells
-) -> Transfer:
-    network, learning = flags.network, dict(vars(flags.learning))
-    energy = Energy(loss=learning.pop("loss"), output_precision=learning.pop("output_precision"))
-    with number_format(flags.learning.precision), warnings.catch_warnings():
-        warnings.simplefilter("ignore", RuntimeWarning)  # about numbers that are too large, which diverge
-        return tune_and_train(
-            dataset,
-            small=(network.width, network.hidden_layers),
-            large=(network.large_width, network.large_hidden_layers),
-            energy=energy,
-            validation=flags.data.validation,
-            progress=show_stage,
-            done=done,
-            **vars(flags.grid),
-            **learning,
-            **network_options(network),
-        )
+    if summary.get("diverged"):
+        return CommandResult(summary, "the large network diverged with the rates of the small one.", FAILURE)
+    return CommandResult(summary)
 
 
 @contextlib.contextmanager
@@ -79,3 +81,123 @@ def _stages(session: Session) -> Iterator[Callable[[str, float], None]]:
             displays[stage].update(round(100 * share), 100, plain="")
 
         yield show
+
+
+class RecordedCells(collections.UserDict[tuple[NetworkSize, tuple[float, float]], TransferCell]):
+    """Finished cells by size and rates, each at once a line of the folder's metrics.jsonl.
+
+    **Arguments:** the folder, and the settings of this call. A folder with other settings is refused; only `verify` may
+    differ, because it decides nothing but how many cells there are.
+    """
+
+    def __init__(self, folder: RunFolder, config: Mapping[str, object]) -> None:
+        super().__init__()
+        self.folder = folder
+        if not (folder.path / METRICS).exists():
+            return
+        wanted, stored = json_ready(config), None
+        with contextlib.suppress(ValueError):
+            stored = read(folder.path).get("config")
+        stored = stored if isinstance(stored, dict) else {}
+        for name in {**wanted, **stored}:
+            if name != "verify" and wanted.get(name) != stored.get(name):
+                raise ValueError(
+                    f"--out {folder.path} holds another run (its {name} is {stored.get(name)}): choose another "
+                    "folder, or give all flags of that run to go on with it."
+                )
+
+    def restore(self) -> None:
+        """Read the cells of an earlier call, and write them down again."""
+        path = self.folder.path / METRICS
+        lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
+        for size, cell in filter(None, map(read_cell, lines)):
+            self[size, cell.rates] = cell
+
+    def __setitem__(self, key: tuple[NetworkSize, tuple[float, float]], cell: TransferCell) -> None:
+        super().__setitem__(key, cell)
+        self.folder.append({**key[0]._asdict(), **dataclasses.asdict(cell)})
+
+    @property
+    def message(self) -> str:
+        """What an interruption left."""
+        counts = collections.Counter(size for size, _ in self)
+        kept = ", ".join(f"{_pairs(count)} with {size}" for size, count in counts.items())
+        return f"interrupted; finished and kept: {kept}. Go on with the same flags and --out {self.folder.path}"
+
+
+def _pairs(count: int) -> str:
+    return counted(count, "pair of rates", "pairs of rates")
+
+
+def read_cell(line: str) -> tuple[NetworkSize, TransferCell] | None:
+    """Read a line of metrics.jsonl. Return None if it is damaged, as by a process that was killed."""
+    try:
+        record = json.loads(line)
+        size = NetworkSize(record.pop("width"), record.pop("hidden_layers"))
+        cell = TransferCell(**record | {name: math.inf for name in LOSSES if record[name] is None})
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
+        return None
+    numbers = dataclasses.asdict(cell) | {"test_accuracy": cell.test_accuracy or 0.0}
+    return (size, cell) if all(isinstance(number, int | float) for number in (*size, *numbers.values())) else None
+
+
+def summarise_transfer(found: Transfer) -> dict[str, Any]:
+    """Return the result as plain values."""
+    sizes = {"small": found.small, "large": found.large}
+    tunings = {
+        name: dataclasses.asdict(tuning) | {"size": tuning.size._asdict(), "seconds": tuning.seconds}
+        for name, tuning in sizes.items()
+    }
+    return dataclasses.asdict(found) | {
+        "regret": found.regret,
+        "regret_is_lower_bound": found.own is not None and found.at_edge(found.own),
+        "saved": found.saved,
+        "diverged": bool(found.used.diverged),
+        "test_accuracy": found.used.test_accuracy,
+        "train_loss": found.used.train_loss,
+        **tunings,
+    }
+
+
+def draw_losses(found: Transfer, path: Path) -> None:
+    """Draw the loss that chose the rates, at the small size, and the loss that regret compares, at the large one."""
+    marks = [("used here", found.used.rates)]
+    if found.own is not None and math.isfinite(found.own.train_loss):
+        marks.append(("its own best", found.own.rates))
+    chosen = [("chosen here", found.chosen.rates)]
+    panels = []
+    for tuning, loss, marked in ((found.small, "validation_loss", chosen), (found.large, "train_loss", marks)):
+        cells = [json_ready(dataclasses.asdict(cell) | {"loss": getattr(cell, loss)}) for cell in tuning.cells]
+        panels.append({"title": f"{tuning.size}: {LOSSES[loss]}", "cells": cells, "marks": marked})
+    plots.draw_transfer(panels, path)
+
+
+def show_transfer(found: Transfer, folder: Path, session: Session) -> None:
+    """Show a table of the rates, what transfer cost, and where everything is."""
+    table = plain_table("", "η", "activity\nrate", "training\nloss", "validation\nloss", "test\naccuracy", left=("",))
+    rows = {f"optimum, {found.small.size}": found.chosen, f"used, {found.large.size}": found.used}
+    if found.own is not None:
+        rows[f"best of {len(found.large.cells)} tried there"] = found.own
+    for title, cell in rows.items():
+        results = [f"{cell.train_loss:.4f}", f"{cell.validation_loss:.4f}", percent(cell.test_accuracy)]
+        results = ["diverged", "–", "–"] if cell.diverged else results
+        table.add_row(title, f"{cell.weight_lr:g}", f"{cell.activity_lr:g}", *results)
+    session.console.print(table)
+    for line in (*_conclusions(found), f"run folder {folder}"):
+        session.say(line)
+
+
+def _conclusions(found: Transfer) -> list[str]:
+    lines = [AT_EDGE] if found.at_edge(found.chosen) else []
+    if found.regret is not None and math.isnan(found.regret):
+        lines.append("regret: unknown, the large network diverged with every rate that was tried")
+    elif found.own is not None and found.regret is not None:
+        loss = "the large network diverged" if math.isinf(found.regret) else f"{100 * found.regret:.3g} %"
+        bound = ", or more: its own best rates lie at the edge of the grid" if found.at_edge(found.own) else ""
+        lines.append(f"regret: {loss}{bound}")
+    small, large = (f"{clock(size.seconds)} for {_pairs(len(size.cells))}" for size in (found.small, found.large))
+    lines.append(
+        f"saved: tuning took {100 * (1 - found.saved):.3g} % of the operations that it takes on the large network "
+        f"({small} here, {large} there, compiling included)"
+    )
+    return lines

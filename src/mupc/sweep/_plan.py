@@ -39,13 +39,9 @@ class SweepPlan:
         spans = [axis.span for axis in self.axes]
         return [dict(zip(names, values, strict=True)) for values in itertools.product(*spans)]
 
-    def as_record(self) -> dict[str, object]:
-        """Return the plan in the form that JSON keeps."""
-        return dataclasses.asdict(self)
-
     @classmethod
     def from_record(cls, record: Mapping[str, Any]) -> "SweepPlan":
-        """Return the plan of a record."""
+        """Return the plan of a record, which is the plan as JSON keeps it."""
         axes = tuple(SweepAxis(**{**axis, "values": tuple(axis["values"])}) for axis in record["axes"])
         return cls(**{**record, "axes": axes})
 
@@ -55,6 +51,6 @@ class SweepPlan:
             names = [axis.name for axis in other.axes]
             alike = names == [axis.name for axis in self.axes]
             return f"it varies {', '.join(names)}" + " over other values" * alike
-        ours, theirs = (plan.config if self.config != other.config else plan.as_record() for plan in (self, other))
+        ours, theirs = (plan.config if self.config != other.config else vars(plan) for plan in (self, other))
         name = next(name for name in {**ours, **theirs} if ours.get(name) != theirs.get(name))
         return f"its {name} is {theirs.get(name)!r}"

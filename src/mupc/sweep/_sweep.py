@@ -81,23 +81,20 @@ class Sweep:
 
     def __init__(self, url: str, name: str | None, plan: SweepPlan | None, heartbeat: int = 20) -> None:
         self._database = database = SweepDatabase(url)
-        self.address = database.shown
+        self.address, self.lock = database.shown, database.lock
         if plan is None and database.file is not None and not database.file.exists():
             raise checks.ArgumentError("storage", f"{checks.literal(self.address)} does not exist.", START)
         with database.lock():
             self._storage = database.open()
             self._study = self._find(name, create=plan is not None)
             self.name = self._study.study_name
-            stored = self._study.user_attrs.get("plan")
-            self.new = stored is None
-            if stored is not None:
-                self.plan = SweepPlan.from_record(stored)
-            elif plan is not None:
-                self.plan = plan
+            self.new = "plan" not in self._study.user_attrs
+            if self.new:
+                if plan is None:
+                    raise checks.ArgumentError("name", f"{checks.literal(self.name)} is not a sweep of mupc.", START)
                 self._study.set_user_attr("heartbeat", heartbeat)
-                self._study.set_user_attr("plan", plan.as_record())
-            else:
-                raise checks.ArgumentError("name", f"{checks.literal(self.name)} is not a sweep of mupc.", START)
+                self._study.set_user_attr("plan", dataclasses.asdict(plan))
+            self.plan = SweepPlan.from_record(self._study.user_attrs["plan"])
             if plan is not None and plan != self.plan:
                 wrong = f"{self.address} holds another sweep, {self.name!r} ({plan.describe_difference(self.plan)})."
                 raise ValueError(f"{wrong} Choose another folder, or another name in this database.")
@@ -110,10 +107,6 @@ class Sweep:
         """End the connections to the database."""
         self._storage.engine.dispose()
         self._database.close()
-
-    def lock(self) -> contextlib.AbstractContextManager[None]:
-        """Return a context that keeps other workers out."""
-        return self._database.lock()
 
     def take(
         self,
@@ -141,10 +134,9 @@ class Sweep:
                 announce(drawn)
                 return drawn
             known = {trial.user_attrs["cell"]: trial for trial in waiting}
+            wanted = group_of(waiting[0].params)
             chosen = [known[index] for index in left if index in known]
-            if not chosen:
-                wanted = group_of(waiting[0].params)
-                chosen = [trial for trial in waiting if group_of(trial.params) == wanted][:limit]
+            chosen = chosen or [trial for trial in waiting if group_of(trial.params) == wanted][:limit]
             cells = [_claimed(trial) for trial in chosen]
             announce(cells)
             for cell in cells:
@@ -221,10 +213,9 @@ class Sweep:
     def _add(self, index: int, params: CellSettings) -> None:
         """Add a trial that waits for a worker."""
         attributes = {"config": self.plan.config | params, "cell": index}
-        waiting, distributions = TrialState.WAITING, self._distributions
-        self._study.add_trial(
-            optuna.create_trial(state=waiting, params=params, distributions=distributions, user_attrs=attributes)
-        )
+        waiting, known = TrialState.WAITING, self._distributions
+        trial = optuna.create_trial(state=waiting, params=params, distributions=known, user_attrs=attributes)
+        self._study.add_trial(trial)
 
     def _attempts(self) -> dict[int, list[FrozenTrial]]:
         """Return the trials of each cell, in order. A trial without a cell was being drawn when its worker died."""
@@ -264,7 +255,7 @@ class Sweep:
         if create:
             return optuna.create_study(storage=self._storage, study_name=name, load_if_exists=True)
         shown = checks.literal(self.address)
-        names = sorted(study.study_name for study in self._storage.get_all_studies())
+        names = sorted(optuna.get_all_study_names(self._storage))
         if not names:
             raise checks.ArgumentError("storage", f"{shown} does not hold a sweep.", START)
         if name is None and len(names) > 1:
@@ -299,8 +290,7 @@ def _failed(trials: Sequence[FrozenTrial]) -> bool:
 def _record(index: int, trials: Sequence[FrozenTrial]) -> CellRecord:
     complete = [trial for trial in trials if trial.state is TrialState.COMPLETE]
     trial = complete[0] if complete else trials[-1]
-    attributes = trial.user_attrs
-    value = trial.value if complete else None
+    attributes, value = trial.user_attrs, trial.value if complete else None
     return {
         "cell": index,
         "settings": dict(trial.params),
