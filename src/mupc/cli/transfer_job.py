@@ -18,7 +18,7 @@ from ..io import counted, json_ready
 from ..sweep import AT_EDGE, NetworkSize, Transfer, TransferCell
 from ..sweep import transfer as tune_and_train
 from .building import network_options, number_format
-from .config import read
+from .config import read, typed
 from .display import ProgressDisplay, clock, percent, plain_table
 from .run_folder import METRICS, RunFolder
 from .runner import FAILURE, CommandResult, Session
@@ -95,10 +95,9 @@ class RecordedCells(collections.UserDict[tuple[NetworkSize, tuple[float, float]]
         self.folder = folder
         if not (folder.path / METRICS).exists():
             return
-        wanted, stored = json_ready(config), None
+        wanted, stored = json_ready(config), {}
         with contextlib.suppress(ValueError):
-            stored = read(folder.path).get("config")
-        stored = stored if isinstance(stored, dict) else {}
+            stored = read(folder.path)["config"]
         for name in {**wanted, **stored}:
             if name != "verify" and wanted.get(name) != stored.get(name):
                 raise ValueError(
@@ -133,12 +132,10 @@ def read_cell(line: str) -> tuple[NetworkSize, TransferCell] | None:
     """Read a line of metrics.jsonl. Return None if it is damaged, as by a process that was killed."""
     try:
         record = json.loads(line)
-        size = NetworkSize(record.pop("width"), record.pop("hidden_layers"))
-        cell = TransferCell(**record | {name: math.inf for name in LOSSES if record[name] is None})
+        size = typed(NetworkSize, {name: record.pop(name) for name in NetworkSize._fields}, METRICS)
+        return size, typed(TransferCell, record | {name: math.inf for name in LOSSES if record[name] is None}, METRICS)
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
         return None
-    numbers = dataclasses.asdict(cell) | {"test_accuracy": cell.test_accuracy or 0.0}
-    return (size, cell) if all(isinstance(number, int | float) for number in (*size, *numbers.values())) else None
 
 
 def summarise_transfer(found: Transfer) -> dict[str, Any]:
