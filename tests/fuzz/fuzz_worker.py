@@ -41,7 +41,7 @@ def cut_off() -> None:
     for module, name in (
         ("mupc.cli.train_job", "fit"),
         ("mupc.cli.sweep_job", "_work"),
-        ("mupc.cli.check_job", "make_folder"),
+        ("mupc.cli.check_job", "RunFolder"),
         ("mupc.diagnostics", "coordinate_sizes"),
         ("mupc.cli.hessian_job", "find_ends"),
         ("mupc.training._fit_many", "_train_chunk"),

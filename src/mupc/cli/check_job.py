@@ -35,14 +35,15 @@ def compare_networks(flags: CheckFlags, session: Session) -> Row:
         found = diagnostics.measure_shapes(load_data(learning), settings)
         settings.solver_for(flags.compare.hidden_layers)  # refuses wrong flags, before there is a folder
         groups = dataclasses.asdict(flags.compare) | dataclasses.asdict(flags.network)
-        folder = make_folder(flags, groups | _used(learning))
+        folder = RunFolder(flags.output.out, "check")
+        folder.write_config(groups | _used(learning))
         session.say(f"coordinate check: {_title(flags, learning)}")
         begin = time.perf_counter()
         with folder.recording(), ProgressDisplay(session.console, "size") as progress:
-            for one in found:
-                measured.append(one)
-                folder.append({**one.shape._asdict(), "sizes": [size._asdict() for size in one.sizes]})
-                line = f"{one.shape.hidden_layers} hidden layers of {one.shape.width}: measured"
+            for shape, sizes in found:
+                measured.append((shape, sizes))
+                folder.append({**shape._asdict(), "sizes": [size._asdict() for size in sizes]})
+                line = f"{shape.hidden_layers} hidden layers of {shape.width}: measured"
                 progress.update(len(measured), len(shapes), plain=line)
     interrupted = len(measured) < len(shapes)
     result = CoordinateCheck((), ()) if interrupted else diagnostics.judge_shapes(measured, settings.parameterisation)
@@ -56,13 +57,18 @@ def compare_networks(flags: CheckFlags, session: Session) -> Row:
     ended = message if interrupted else "all networks were measured"
     summary = folder.write_summary(results, begin, ended, interrupted)
     for axis in result.verdicts.get("at init", {}):
-        rows = [size._asdict() for one in measured if axis in one.shape.axes for size in one.sizes]
+        rows = [size._asdict() for shape, sizes in measured if axis in shape.axes for size in sizes]
         slopes = [slope for slope in result.slopes if slope.axis == axis]
         expected = {(slope.step, slope.quantity, slope.group): slope.expected for slope in slopes}
         plots.draw_coordinate_scaling(rows, axis, folder.path / "figures" / f"coordinates-{axis}.png", expected)
         session.say("")
         session.console.print(_table(axis, [slope for slope in result.worst if slope.axis == axis]))
-    _conclude(summary, session)
+    session.say("")
+    for stage, axes in result.verdicts.items():
+        session.say(f"{stage}: " + ", ".join(f"{verdict} over {axis}" for axis, verdict in axes.items()))
+    for line in summary["failures"]:
+        session.say(f"- {line}")
+    session.say(f"run folder {folder.path}")
     return summary
 
 
@@ -85,7 +91,8 @@ def report_network(flags: CheckFlags, session: Session) -> Row:
         for quantity, values in sizes.items()
         for layer, size in zip(diagnostics.layer_numbers(quantity, values, network.hidden_layers), values, strict=True)
     ]
-    folder = make_folder(flags, {"checkpoint": flags.compare.checkpoint} | _used(learning))
+    folder = RunFolder(flags.output.out, "check")
+    folder.write_config({"checkpoint": flags.compare.checkpoint} | _used(learning))
     passed = all(bool(np.all(np.isfinite(values))) for values in sizes.values())
     ended = "sizes of one network: nothing to compare"
     summary = folder.write_summary({"sizes": rows, "passed": passed}, begin, ended)
@@ -134,13 +141,6 @@ def _used(learning: TrainFlags) -> Row:
     return {name: value for name, value in vars(learning).items() if name in names}
 
 
-def make_folder(flags: CheckFlags, resolved: Row) -> RunFolder:
-    """Create the run folder, with the settings as used."""
-    folder = RunFolder(flags.output.out, "check")
-    folder.write_config(resolved)
-    return folder
-
-
 def _title(flags: CheckFlags, learning: TrainFlags) -> str:
     network = flags.network
     form = f"{network.activation}, {network.parameterisation}, skip {network.skip}, solver {learning.solver}"
@@ -161,12 +161,3 @@ def _table(axis: str, worst: list[Slope]) -> Table:
         expected = f"{slope.expected:+.2f} ± {slope.tolerance:.2f}"
         table.add_row(f"  {slope.quantity}", slope.place, found, expected, slope.verdict)
     return table
-
-
-def _conclude(summary: Row, session: Session) -> None:
-    session.say("")
-    for stage, axes in summary["verdicts"].items():
-        session.say(f"{stage}: " + ", ".join(f"{verdict} over {axis}" for axis, verdict in axes.items()))
-    for line in summary["failures"]:
-        session.say(f"- {line}")
-    session.say(f"run folder {summary['out']}")

@@ -115,17 +115,11 @@ def _show(session: Session, columns: tuple[str, ...], rows: Sequence[tuple[str, 
 
 
 COMMANDS = {
-    "list": Command(flags=DataListFlags, description="List the data sets and where they were found.", run=list_data),
-    "fetch": Command(
-        flags=DataFetchFlags,
-        description="Download data sets from their official sources, with checksums.",
-        run=fetch_data,
-    ),
+    "list": Command(DataListFlags, "List the data sets and where they were found.", list_data),
+    "fetch": Command(DataFetchFlags, "Download data sets from their official sources, with checksums.", fetch_data),
     "check": Command(
-        flags=DataCheckFlags,
-        description=(
-            "Verify the files of data sets against the published checksums; exit code 1 if something is wrong."
-        ),
-        run=check_data,
+        DataCheckFlags,
+        "Verify the files of data sets against the published checksums; exit code 1 if something is wrong.",
+        check_data,
     ),
 }

@@ -59,12 +59,6 @@ class HessianEnds(NamedTuple):
     spectrum: theory.Spectrum | None
     seconds: float
 
-    def row(self) -> Row:
-        """Return the numbers for the run folder."""
-        numbers = self.ends.largest, self.ends.smallest, self.ends.kappa
-        named = dict(zip(NUMBERS, numbers, strict=True))
-        return {"seed": self.seed, **named, "definite": self.ends.definite, "seconds": self.seconds}
-
 
 def analyse(flags: HessianFlags, session: Session) -> Row:
     """Analyse the networks that the flags ask for, write a run folder and return its summary."""
@@ -187,11 +181,9 @@ def find_ends(case: HessianCase, seed: int, energy: Energy, free_input: bool) ->
             x, y = case.sample(seed)
             point = (x, y, forward(network, x[None])[0])
         options: Any = {"energy": energy, "free_input": free_input}
-        spectrum = None
-        if case.density is not None:
-            spectrum = theory.spectrum(network, *point, method=case.density, **options)
-        if spectrum is not None and spectrum.exact and case.ends == "dense":
-            ends = theory.Condition(spectrum.largest, spectrum.smallest, spectrum.size)
+        spectrum = theory.spectrum(network, *point, method=case.density, **options) if case.density else None
+        if spectrum and spectrum.exact and case.ends == "dense":
+            ends = spectrum.ends
         else:
             ends = theory.condition_number(network, *point, method=case.ends, **options)
     return HessianEnds(seed, ends, spectrum, time.perf_counter() - begin)
@@ -199,7 +191,7 @@ def find_ends(case: HessianCase, seed: int, energy: Energy, free_input: bool) ->
 
 def _row(case: HessianCase, found: list[HessianEnds]) -> Row:
     """Return one line of the table: medians over the seeds. An undefined condition number counts as infinite."""
-    seeds = [one.row() for one in found]
+    seeds: list[Row] = [{"seed": one.seed, **one.ends.record(), "seconds": one.seconds} for one in found]
     finite = {name: np.nan_to_num([one[name] for one in seeds], nan=np.inf, posinf=np.inf) for name in NUMBERS}
     return {
         **_sizes(case.form),

@@ -75,7 +75,7 @@ def silent_session(name: str) -> Session:
     return Session(name, Console(quiet=True), Interruption(name))
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
+@dataclasses.dataclass(frozen=True)
 class Command(Generic[Flags]):
     """What the runner needs to know about a command.
 

@@ -11,6 +11,5 @@ from ._coordinate_check import (
     judge_shapes,
     measure_shapes,
 )
-from ._credit_reach import CreditReach, credit_reach
+from ._credit_reach import LEARNING_LIMITS, CreditReach, credit_reach, layers_that_learn
 from ._exponents import CoordinateCheck, Slope, layer_numbers
-from ._learning import LEARNING_LIMITS, layers_that_learn

@@ -10,10 +10,9 @@ from jaxtyping import ArrayLike
 from .. import theory
 from ..inference import AbstractSolver, Energy, infer
 from ..io import checks
-from ..network import Activities, Network, forward
+from ..network import Network, forward
 
 Metrics = dict[str, float | str | list[float] | None]
-NAMES = ("largest", "smallest", "condition_number", "definite")
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -65,20 +64,15 @@ class Conditioning:
     def __call__(self, network: Network) -> Metrics:
         x = np.asarray(self.x)[None]
         y = np.asarray(self.y, float if np.ndim(self.y) else None)[None]  # a vector is a target, whatever its format
-        activities = self._activities(network, x, y)
-        if not all(bool(jnp.all(jnp.isfinite(leaf))) for leaf in jax.tree.leaves((network, activities))):
-            return dict.fromkeys((*NAMES, "eigenvalues") if self.spectrum else NAMES)
-        if not self.spectrum:
-            return _ends(theory.condition_number(network, x, y, activities, energy=self.energy, method=self.method))
-        found = theory.spectrum(network, x, y, activities, energy=self.energy, method="exact")
-        ends = theory.Condition(found.largest, found.smallest, found.size)
-        return {**_ends(ends), "eigenvalues": found.values.tolist()}
-
-    def _activities(self, network: Network, x: np.ndarray, y: np.ndarray) -> Activities:
         if self.solver is None:
-            return forward(network, x)[0]
-        return infer(network, x, y, self.solver, energy=self.energy).activities
-
-
-def _ends(found: theory.Condition) -> Metrics:
-    return dict(zip(NAMES, (found.largest, found.smallest, found.kappa, found.definite), strict=True))
+            activities = forward(network, x)[0]
+        else:
+            activities = infer(network, x, y, self.solver, energy=self.energy).activities
+        if not all(bool(jnp.all(jnp.isfinite(leaf))) for leaf in jax.tree.leaves((network, activities))):
+            names = theory.Condition(0.0, 0.0, 0).record()
+            return dict.fromkeys((*names, "eigenvalues") if self.spectrum else names)
+        if self.spectrum:
+            found = theory.spectrum(network, x, y, activities, energy=self.energy, method="exact")
+            return {**found.ends.record(), "eigenvalues": found.values.tolist()}
+        ends = theory.condition_number(network, x, y, activities, energy=self.energy, method=self.method)
+        return {**ends.record()}

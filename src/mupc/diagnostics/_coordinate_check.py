@@ -40,11 +40,8 @@ class NetworkShape(NamedTuple):
     axes: tuple[str, ...]
 
 
-class ShapeSizes(NamedTuple):
-    """The sizes of the networks of one shape, one network for each seed."""
-
-    shape: NetworkShape
-    sizes: tuple[CoordinateSize, ...]
+ShapeSizes = tuple[NetworkShape, tuple[CoordinateSize, ...]]
+"""The sizes of the networks of one shape, one network for each seed."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -202,7 +199,7 @@ def measure_shapes(data: Dataset | Batch, settings: CoordinateSettings) -> Itera
                 for seed, step in itertools.product(seeds, range(settings.steps + 1))
                 for group in group_sizes(quantity, values[seed, step], shape.hidden_layers)
             )
-            yield ShapeSizes(shape, tuple(rows))
+            yield shape, tuple(rows)
 
     return each()
 
@@ -211,9 +208,9 @@ def judge_shapes(measured: Sequence[ShapeSizes], parameterisation: str) -> Coord
     """Return the slopes over both axes, with their verdicts."""
     slopes: list[Slope] = []
     for axis in ("width", "depth"):
-        if rows := [size for one in measured if axis in one.shape.axes for size in one.sizes]:
+        if rows := [size for shape, sizes in measured if axis in shape.axes for size in sizes]:
             slopes += judge_slopes(rows, axis, parameterisation)
-    return CoordinateCheck(tuple(size for one in measured for size in one.sizes), tuple(slopes))
+    return CoordinateCheck(tuple(size for _, sizes in measured for size in sizes), tuple(slopes))
 
 
 def _batch(data: Dataset | Batch) -> tuple[np.ndarray, np.ndarray]:

@@ -50,49 +50,43 @@ UP_TO_THE_READOUT = ("output", "output error", "weight updates", "drift")
 """Quantities of the readout; the others end with the last hidden layer."""
 
 
-class Meaning(NamedTuple):
-    """Explanations of a quantity that grows faster than promised, and of one that grows slower."""
-
-    above: str
-    below: str
-
-
 MEANINGS = {
-    "activities": Meaning(
+    "activities": (
         "signals grow as networks get {more}, until they overflow; the hidden multiplier is too large (μPC: 1/√(N·L))",
         "signals fade as networks get {more}: little of the input reaches the top; the hidden multiplier is too small, "
         "or there are no skip connections",
     ),
-    "branches": Meaning(
+    "branches": (
         "layers add too much to the skip connections in {more} networks; check the hidden multiplier (μPC: 1/√(N·L))",
         "layers turn into identities as networks get {more}; check the hidden multiplier (μPC: 1/√(N·L))",
     ),
-    "output": Meaning(
+    "output": (
         "the output is too large in {more} networks: learning rates will have to fall with their size; check the "
         "readout multiplier (μPC: 1/N)",
         "the output is too small in {more} networks: they learn more slowly; check the readout multiplier (μPC: 1/N)",
     ),
-    "errors": Meaning(
+    "errors": (
         "errors are too large in {more} networks: inference rates that suit small networks will not suit these",
         "errors fade as networks get {more}: inference does not carry the output's error to all layers; use "
         "mupc.ErrorSpace with a small output precision, or more inference steps",
     ),
-    "activity updates": Meaning(
+    "activity updates": (
         "inference moves activities too far in {more} networks: activity rates that suit small networks will not suit "
         "these",
         "inference moves activities too little in {more} networks: it does not reach all layers; use mupc.ErrorSpace "
         "with a small output precision, or more inference steps",
     ),
-    "weight updates": Meaning(
+    "weight updates": (
         "weights move further in {more} networks: in small ones gradients are as small as Adam's ε of 1e-8",
         "weights move less in {more} networks: gradients fall to Adam's ε of 1e-8 and below; use mupc.ErrorSpace with "
         "a small output precision",
     ),
-    "drift": Meaning(
+    "drift": (
         "training moves activities and output further in {more} networks",
         "training moves activities and output less in {more} networks: they hardly learn",
     ),
 }
+"""For each quantity, explanations of one that grows faster than promised, and of one that grows slower."""
 RATE = (
     "Adam moves each weight by the learning rate, and in {more} networks more of them add up: with one rate for all "
     "sizes expect up to +0.5, and the best rate to fall with size"
@@ -261,12 +255,8 @@ def fit_line(x: np.ndarray, y: np.ndarray) -> tuple[float, float]:
     if y is not finite."""
     if not np.all(np.isfinite(y)):
         return math.nan, math.nan
-    spread, freedom = x - np.mean(x), len(x) - 2
-    squares = np.sum(spread**2)
-    slope = np.sum(spread * y) / squares
-    left = np.sum((y - np.mean(y) - slope * spread) ** 2)
-    interval = stats.t.ppf((1 + CONFIDENCE) / 2, freedom) * math.sqrt(left / freedom / squares)
-    return float(slope), float(interval)
+    line = stats.linregress(x, y)
+    return float(line.slope), float(stats.t.ppf((1 + CONFIDENCE) / 2, len(x) - 2) * line.stderr)
 
 
 def _meaning(row: CoordinateSize, axis: str, off: float, uncertainty: float) -> str:
@@ -274,7 +264,7 @@ def _meaning(row: CoordinateSize, axis: str, off: float, uncertainty: float) -> 
         return DEGENERATE
     if abs(off) <= uncertainty:
         return UNCERTAIN
-    meaning = MEANINGS[row.quantity]
-    trained = off > 0 and row.step > 0 and row.quantity not in LEARNING
-    text = f"{meaning.above}. {RATE}" if trained else meaning.above if off > 0 else meaning.below
+    above, below = MEANINGS[row.quantity]
+    trained = row.step > 0 and row.quantity not in LEARNING
+    text = below if off < 0 else f"{above}. {RATE}" if trained else above
     return text.format(more=AXES[axis])

@@ -8,6 +8,7 @@ from typing import Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import optax
 from jaxtyping import Array, Float
 
 from ..inference import AbstractSolver, Batch, DenseProblem, Energy, pose, solve
@@ -15,6 +16,7 @@ from ..learning import update_rule
 from ..network import Dense, Inputs, Network, Outputs, Precision, Real
 
 LayerSizes = dict[str, Float[Array, "..."]]
+Trained = tuple[Network, optax.OptState]
 _jit: Any = eqx.filter_jit  # its annotations leave out the options that it passes on
 quick_jit = functools.partial(_jit, compiler_options={"xla_backend_optimization_level": 1})
 """For programs that run for seconds at most: optimising them would take longer than it saves."""
@@ -42,7 +44,7 @@ def trajectories(
         # compile
         return dataclasses.replace(posed, base_errors=jnp.zeros_like(posed.base))
 
-    def step(carry: tuple[Network, Any], _: None) -> tuple[tuple[Network, Any], tuple[LayerSizes, Array, Array]]:
+    def step(carry: Trained, _: None) -> tuple[Trained, tuple[LayerSizes, Array, Array]]:
         network, state = carry
         posed = pose_whole(network)
         point = solve(solver, posed, history=False).point

@@ -5,14 +5,14 @@ from collections.abc import Callable
 from typing import Unpack
 
 import numpy as np
+import scipy.linalg as sl
 import scipy.sparse.linalg as ssl
 from jaxtyping import Float64
 
 from ..inference import Energy
 from ..io import checks
 from ..network import Network, Rows
-from ._factor import Cholesky
-from ._hessian import Ends, HessianBlocks, hessian_blocks
+from ._hessian import Ends, HessianBlocks, Vectors, hessian_blocks
 
 Vector = Float64[np.ndarray, " size"]
 
@@ -60,6 +60,11 @@ class Condition:
         if kind == "positive definite":
             return self.largest / self.smallest
         return float("inf") if kind == "positive semidefinite" else float("nan")
+
+    def record(self) -> dict[str, float | str]:
+        """Return the numbers under the names that they have in files."""
+        names = ("largest", "smallest", "condition_number", "definite")
+        return dict(zip(names, (self.largest, self.smallest, self.kappa, self.definite), strict=True))
 
 
 def condition_number(
@@ -123,6 +128,35 @@ CONDITION_METHODS = {"dense": _dense, "iterative": _iterative}
 def _lowest(blocks: HessianBlocks, shift: float, factor: Cholesky) -> float:
     """Return the smallest eigenvalue of ±H, given the factor of ±H + shift·I."""
     return 1 / leading(blocks.size, factor.solve)[0] - shift
+
+
+class Cholesky:
+    """L with LLᵀ = sign·H + shift·I, in O(size·b²) for a matrix with b diagonals below the main one.
+
+    Raises `numpy.linalg.LinAlgError` where sign·H + shift·I is not positive definite in float64.
+
+    **Arguments:** the blocks of H, the shift, and the sign, 1 or −1.
+    """
+
+    def __init__(self, blocks: HessianBlocks, shift: float = 0.0, sign: int = 1) -> None:
+        lower = [entry for entry in blocks.lower() if entry[2].size]
+        reach = max(rows.stop - columns.start for rows, columns, _ in lower)
+        diagonals = np.zeros((reach, blocks.size), order="F")  # the k-th row is the k-th diagonal below the main one
+        for rows, columns, block in lower:
+            for j in range(columns.start, columns.stop):
+                top = max(rows.start, j)
+                diagonals[top - j : rows.stop - j, j] = sign * block[top - rows.start :, j - columns.start]
+        diagonals[0] += shift
+        self._factor = sl.cholesky_banded(diagonals, overwrite_ab=True, lower=True, check_finite=False)
+
+    @property
+    def log_determinant(self) -> float:
+        """log det(sign·H + shift·I)."""
+        return 2 * float(np.sum(np.log(self._factor[0])))
+
+    def solve(self, vectors: Vectors) -> Vectors:
+        """Multiply a vector, (size,), or several, (size, k), by (sign·H + shift·I)⁻¹, in O(size·b) each."""
+        return sl.cho_solve_banded((self._factor, True), vectors, check_finite=False)
 
 
 def leading(size: int, product: Callable[[Vector], Vector], tol: float = TOL) -> tuple[float, Vector]:

@@ -116,10 +116,10 @@ def ep_hessian(network: Network, *, nudge: float = 0.0) -> Matrix:
     _, inner, last = network.multipliers
     width, top = network.width, network.hidden_layers * network.width
     lower = np.zeros((top + network.out_size, top + network.out_size))
-    for layer, weight in enumerate(inner * matrices(network.hidden, width, network.hidden_layers - 1)):
+    for layer, weight in enumerate(inner * matrices(network.hidden)):
         start = layer * width
         lower[start + width : start + 2 * width, start : start + width] = weight
-    lower[top:, top - width : top] = last * matrices(network.readout, width)
+    lower[top:, top - width : top] = last * matrices(network.readout)
     diagonal = np.ones(len(lower))
     diagonal[top:] += nudge
     return np.diag(diagonal) - lower - lower.T

@@ -192,7 +192,7 @@ def is_quadratic(network: Network, energy: Energy) -> bool:
     return network.activation.name == "linear" and energy.loss == "mse"
 
 
-def matrices(layer: Dense, columns: int, *stack: int) -> Float64[np.ndarray, "*stack rows columns"]:
+def matrices(layer: Dense) -> Float64[np.ndarray, "*stack rows columns"]:
     """Return a layer's W in float64, or those of a stack of layers."""
     return np.asarray(layer.weight, np.float64)
 
@@ -246,8 +246,8 @@ def _blocks(
     first, hidden, last = network.multipliers
     depth, width, skip = network.hidden_layers, network.width, network.skip
     eye = np.eye(width)
-    maps = hidden * matrices(network.hidden, width, depth - 1) * at.slopes[:-1, None, :]
-    readout = last * matrices(network.readout, width) * at.slopes[-1]
+    maps = hidden * matrices(network.hidden) * at.slopes[:-1, None, :]
+    readout = last * matrices(network.readout) * at.slopes[-1]
     if skip == 1:
         maps = maps + eye
     diagonal = np.empty((depth, width, width))
@@ -266,7 +266,7 @@ def _blocks(
         below[skip] = np.broadcast_to(-eye, (depth - skip, width, width))
     if not np.all(np.isfinite(diagonal)):
         raise ValueError("the activity Hessian is not finite: check activities and y for NaN, inf or huge values.")
-    entry = -first * matrices(network.input, network.in_size) if open_input else np.zeros((width, 0))
+    entry = -first * matrices(network.input) if open_input else np.zeros((width, 0))
     exit = -readout if open_output else np.zeros((0, width))
     own_input = entry.T @ entry + (decay + dummy_input) * np.eye(entry.shape[1])
     own_output = (1 + decay + weight * dummy_output) * np.eye(len(exit))

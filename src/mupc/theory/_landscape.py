@@ -89,7 +89,11 @@ def landscape(
     with jax.enable_x64(True):
         exact, inputs, targets = FLOAT64.cast((network, *batch_of_one(network, x, y)))
         if activities is None:
-            _check_quadratic(network, energy)
+            if not is_quadratic(network, energy):
+                raise ValueError(
+                    f"activities missing: activation {network.activation.name!r} with loss {energy.loss!r} has no "
+                    "equilibrium in closed form. Pass mupc.forward(network, x)[0], or those of a mupc.Solution."
+                )
             activities = equilibrium(exact, inputs, targets, energy=energy)
         centre = one_state(network, activities)
         blocks = hessian_blocks(exact, inputs, targets, centre, energy=energy)
@@ -139,14 +143,6 @@ def descent_path(
         sample = FLOAT64.cast((network, *batch_of_one(network, x, y)))
         first = jnp.asarray(one_state(network, start))
         return np.array(_descend(first, sample, jnp.asarray(lr, jnp.float64), steps, energy))
-
-
-def _check_quadratic(network: Network, energy: Energy) -> None:
-    if not is_quadratic(network, energy):
-        raise ValueError(
-            f"activities missing: activation {network.activation.name!r} with loss {energy.loss!r} has no equilibrium "
-            "in closed form. Pass mupc.forward(network, x)[0], or the activities of a solution of mupc.infer."
-        )
 
 
 def _checked(directions: ArrayLike, shape: tuple[int, ...]) -> Plane:

@@ -12,6 +12,7 @@ from jaxtyping import ArrayLike, Float64
 from ..inference import Energy
 from ..io import checks
 from ..network import Network, Rows
+from ._condition import Condition
 from ._hessian import Ends, HessianBlocks, Vectors, hessian_blocks
 
 DENSE_LIMIT = 16_384
@@ -50,6 +51,11 @@ class Spectrum:
     def largest(self) -> float:
         """The largest value. If not `exact`, this is a Ritz value: never above the largest eigenvalue."""
         return float(self.values[-1])
+
+    @property
+    def ends(self) -> Condition:
+        """The smallest and the largest value, and what they say about an exact spectrum."""
+        return Condition(self.largest, self.smallest, self.size)
 
     def cumulative(self, at: ArrayLike) -> Like:
         """Return the share of eigenvalues up to and including each point, in the shape of `at`."""
@@ -169,15 +175,12 @@ def spectrum(
     if method == "exact" and not possible:
         raise ValueError(f'method="exact" takes up to {DENSE_LIMIT:,} unknowns, got {size:,}. Use method="lanczos".')
     if quadrature is None and possible:
-        values = _block_by_block(blocks) if separate else _dense(blocks)
+        every = (blocks.input, *blocks.diagonal, blocks.output)
+        values = np.concatenate([np.linalg.eigvalsh(block) for block in every]) if separate else _dense(blocks)
         return Spectrum(np.sort(values), np.full(size, 1 / size), size, True)
     values, weights = _quadrature(*_lanczos(blocks, quadrature or Lanczos()))
     order = np.argsort(values)
     return Spectrum(values[order], weights[order], size, False)
-
-
-def _block_by_block(blocks: HessianBlocks) -> Values:
-    return np.concatenate([np.linalg.eigvalsh(block) for block in (blocks.input, *blocks.diagonal, blocks.output)])
 
 
 def _dense(blocks: HessianBlocks) -> Values:

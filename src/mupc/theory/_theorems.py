@@ -12,10 +12,9 @@ from ..inference import Energy, errors
 from ..io import checks
 from ..learning import backprop_gradients
 from ..network import Activities, Inputs, Network, Outputs, Rows, as_inputs
-from ._condition import Condition, condition_of
+from ._condition import Cholesky, Condition, condition_of
 from ._equilibrium import check_linear, equilibrium_gradients, gains, loss_energy_ratio, readout
 from ._equilibrium_propagation import Given, flatten
-from ._factor import Cholesky
 from ._hessian import FLOAT64, HessianBlocks, hessian_blocks
 
 EPS = float(np.finfo(np.float64).eps)
