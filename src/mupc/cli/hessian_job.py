@@ -131,17 +131,9 @@ def _grid(flags: HessianNetworkFlags) -> Iterator[HessianCase]:
 
 def _initial(flags: HessianNetworkFlags, width: int, depth: int, seed: int) -> Network:
     with jax.enable_x64(False):  # the weights that `mupc train` starts from, in any mode
-        return Network(
-            width if flags.in_size is None else flags.in_size,
-            width if flags.out_size is None else flags.out_size,
-            width=width,
-            hidden_layers=depth,
-            activation=flags.activation,
-            parameterisation=flags.parameterisation,
-            skip=flags.skip,
-            init=flags.init,
-            key=jr.key(checks.seed(seed)),
-        )
+        in_size, out_size = (width if size is None else size for size in (flags.in_size, flags.out_size))
+        form = {name: getattr(flags, name) for name in ("activation", "parameterisation", "skip", "init")}
+        return Network(in_size, out_size, width, depth, **form, key=jr.key(checks.seed(seed)))
 
 
 def _random_sample(form: Network, seed: int) -> Sample:

@@ -46,11 +46,7 @@ def read_contents(path: Path, limit: int) -> FileContents:
         with path.open("rb") as file:
             compressed = file.read(len(_GZIP_MAGIC)) == _GZIP_MAGIC  # contents decide: names are often wrong
             file.seek(0)
-            if compressed:
-                with gzip.open(file) as stream:
-                    data = stream.read(limit + 1)
-            else:
-                data = file.read(limit + 1)
+            data = (gzip.GzipFile(fileobj=file) if compressed else file).read(limit + 1)
     except EOFError:
         raise DamagedFileError(f"{path} is truncated: its gzip stream ends too early") from None
     except (gzip.BadGzipFile, zlib.error):
@@ -69,9 +65,8 @@ def idx_array(contents: FileContents, item_shape: tuple[int, ...]) -> np.ndarray
     magic = bytes([0, 0, _UINT8, dimensions])
     offset = len(magic) + 4 * dimensions
     if data[: len(magic)] != magic:
-        raise DamagedFileError(
-            f"{path} is not the expected IDX file: it begins with {data[:4].hex()!r}, not {magic.hex()!r}"
-        )
+        begin = data[: len(magic)].hex()
+        raise DamagedFileError(f"{path} is not the expected IDX file: it begins with {begin!r}, not {magic.hex()!r}")
     if len(data) < offset:
         raise DamagedFileError(f"{path} is truncated: it ends within its IDX header")
     shape = struct.unpack_from(f">{dimensions}I", data, len(magic))
@@ -82,19 +77,14 @@ def idx_array(contents: FileContents, item_shape: tuple[int, ...]) -> np.ndarray
     expected, held = math.prod(shape), len(data) - offset
     if held != expected:
         state = "truncated" if held < expected else "followed by trailing bytes"
-        raise DamagedFileError(
-            f"{path} is {state}: its IDX header says {expected:,} bytes of values, it holds {held:,}"
-        )
+        raise DamagedFileError(f"{path} is {state}: its IDX header says {expected:,} bytes, it holds {held:,}")
     return np.frombuffer(data, np.uint8, offset=offset).reshape(shape)
 
 
 def parse_idx(files: Sequence[FileContents], image_shape: tuple[int, ...], classes: int) -> tuple[Split, Split]:
     """Return train and test splits from training images, training labels, test images and test labels."""
-    train_images, train_labels, test_images, test_labels = files
-    return (
-        _idx_split(train_images, train_labels, image_shape, classes),
-        _idx_split(test_images, test_labels, image_shape, classes),
-    )
+    train, test = (_idx_split(images, labels, image_shape, classes) for images, labels in (files[:2], files[2:]))
+    return train, test
 
 
 def _idx_split(images: FileContents, labels: FileContents, image_shape: tuple[int, ...], classes: int) -> Split:

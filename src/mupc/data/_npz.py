@@ -52,12 +52,9 @@ def read_samples(name: str) -> tuple[np.ndarray, np.ndarray | None]:
     """Return the samples `x` of a `.npz` file as stored, one row each, and the targets `y` if it has them: labels of
     shape (n,), or values of shape (n, outputs)."""
     arrays = _read_arrays(name, ("x",), optional=("y",))
-    x, y = arrays["x"], arrays.get("y")
-    if not x.ndim or not x.size:
-        _fail(name, f"x has shape {x.shape}", "save one row per sample, and at least one")
-    if y is not None and (not y.ndim or len(y) != len(x)):
-        _fail(name, f"x has {len(x)} samples and y shape {y.shape}", "save one target per sample, or leave y out")
-    return _as_raw(name, "x", x), None if y is None else _read_targets(name, "y", y)[1]
+    _check_rows(name, arrays)
+    targets = _read_targets(name, "y", arrays["y"])[1] if "y" in arrays else None
+    return _as_raw(name, "x", arrays["x"]), targets
 
 
 def _fail(name: str, problem: str, cure: str) -> NoReturn:
@@ -108,17 +105,21 @@ def _check_header(name: str, key: str, archive: zipfile.ZipFile, total: int) -> 
             _fail(name, f"{key} has {size:,} bytes, over {_MOST_BYTES:,}", "save fewer samples")
 
 
+def _check_rows(name: str, arrays: dict[str, np.ndarray]) -> None:
+    """Check that every array has rows, and that those of inputs x and targets y belong together."""
+    for key, array in arrays.items():
+        if not array.ndim or not array.size:
+            _fail(name, f"{key} has shape {array.shape}", "save one row per sample, and at least one")
+    for key, array in arrays.items():
+        inputs = key.replace("y", "x")
+        if len(array) != len(arrays[inputs]):
+            what = f"{inputs} has {len(arrays[inputs])} samples and {key} {len(array)}"
+            _fail(name, what, "save one target per sample")
+
+
 def _check_inputs(name: str, arrays: dict[str, np.ndarray]) -> tuple[int, ...]:
     """Check that the arrays agree with each other, and return the shape of one sample."""
-    for key in _KEYS:
-        if not arrays[key].size:
-            _fail(name, f"{key} is empty, with shape {arrays[key].shape}", "save at least one sample")
-        if not arrays[key].ndim:
-            _fail(name, f"{key} is a single number", "save one row per sample")
-    for part in ("train", "test"):
-        x, y = len(arrays[f"x_{part}"]), len(arrays[f"y_{part}"])
-        if x != y:
-            _fail(name, f"x_{part} has {x} samples and y_{part} {y}", "save one target per input")
+    _check_rows(name, arrays)
     train, test = arrays["x_train"], arrays["x_test"]
     if train.shape[1:] != test.shape[1:]:
         cure = "save the same features in both"

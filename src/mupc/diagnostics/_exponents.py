@@ -255,8 +255,12 @@ def fit_line(x: np.ndarray, y: np.ndarray) -> tuple[float, float]:
     if y is not finite."""
     if not np.all(np.isfinite(y)):
         return math.nan, math.nan
-    line = stats.linregress(x, y)
-    return float(line.slope), float(stats.t.ppf((1 + CONFIDENCE) / 2, len(x) - 2) * line.stderr)
+    spread, freedom = x - np.mean(x), len(x) - 2
+    squares = np.sum(spread**2)
+    slope = np.sum(spread * y) / squares
+    left = np.sum((y - np.mean(y) - slope * spread) ** 2)
+    interval = stats.t.ppf((1 + CONFIDENCE) / 2, freedom) * math.sqrt(left / freedom / squares)
+    return float(slope), float(interval)
 
 
 def _meaning(row: CoordinateSize, axis: str, off: float, uncertainty: float) -> str:
