@@ -382,7 +382,7 @@ def test_bad_input():
         theory.condition_number(linear, activities=z[1:])
     with pytest.raises(ValueError, match="method 'itertive' is not known. Did you mean 'iterative'"):
         theory.condition_number(linear, method="itertive")
-    with pytest.raises(TypeError, match="must be a mupc.Network"):
+    with pytest.raises(TypeError, match="must be a network such as mupc.Network"):
         theory.hessian_blocks(linear.hidden)
     broken = eqx.tree_at(lambda n: n.hidden.weight, linear, linear.hidden.weight.at[0, 0, 0].set(jnp.nan))
     for function in (theory.hessian_blocks, theory.condition_number, theory.rescaling):

@@ -181,7 +181,7 @@ def test_bad_input():
     for function in (theory.landscape, path):
         with pytest.raises(ValueError, match="NaN or infinite weights"):
             function(broken, x, y)
-        with pytest.raises(TypeError, match="must be a mupc.Network"):
+        with pytest.raises(TypeError, match="must be a network such as mupc.Network"):
             function(network.hidden, x, y)
         with pytest.raises(ValueError, match="x must be one sample, got 2"):
             function(network, np.ones((2, 3)), y)

@@ -267,7 +267,7 @@ def test_bad_input():
     for function in (*linear_only, *with_x):
         with pytest.raises(ValueError, match="NaN or infinite weights"):
             function(broken)
-        with pytest.raises(TypeError, match="must be a mupc.Network"):
+        with pytest.raises(TypeError, match="must be a network such as mupc.Network"):
             function(network.hidden)
     for function in (theory.equilibrium_gradients, theory.backprop_limit):
         with pytest.raises(ValueError, match=r"x must have shape \(batch, 5\), got \(3, 4\)"):
