@@ -7,7 +7,7 @@ import statistics
 import time
 import warnings
 from collections.abc import Callable, Sequence
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import jax
 import jax.random as jr
@@ -19,7 +19,7 @@ from ..inference import ErrorSpace, GradientDescent, infer
 from ..io import checks, device, json_ready, versions
 from ..learning import BP, backprop_gradients, weight_gradients
 from ..network import Network, resolve_activation, resolve_precision
-from ..training import FitResult, Run, fit, fit_many
+from ..training import FitResult, Run, TrainConfig, fit, fit_many
 from . import _floors, _timing
 from ._baseline import baseline_update
 from ._config import BATCH_SIZE, IN_SIZE, OUT_SIZE, UPDATES, BenchCase, BenchConfig
@@ -140,28 +140,30 @@ def training_data(case: BenchCase, config: BenchConfig) -> data.Dataset:
     return dataset
 
 
+def training_config(case: BenchCase, config: BenchConfig, precision: str) -> TrainConfig:
+    """Return how epoch and grid train."""
+    return TrainConfig(epochs=config.epochs, batch_size=case.batch_size, precision=precision, weight_lr=SMALL_RATE)
+
+
 def measure_epoch(case: BenchCase, config: BenchConfig, precision: str) -> BenchRow:
     """Time a step (with drawing its batch) and an evaluation of PC and of BP inside `fit`, next to a bare update."""
     dataset = training_data(case, config)
     network = make_network(case, config, dataset.in_size, dataset.out_size)
-    steps = len(dataset.train) // case.batch_size
-    total = max(1, round(config.epochs * steps))
-    shared: dict[str, Any] = {
-        "epochs": config.epochs, "batch_size": case.batch_size, "precision": precision, "weight_lr": SMALL_RATE,
-        "evaluate_every": max(1, min(steps, total) // INTERVALS),
-    }  # fmt: skip
+    training = training_config(case, config, precision)
+    plan = training.plan(dataset)
+    training = dataclasses.replace(training, evaluate_every=max(1, plan.interval // INTERVALS))
     solver = GradientDescent(lr=LR, steps=case.inference_steps)
-    ours, backprop = (fit(network, dataset, algorithm, **shared) for algorithm in (solver, BP()))
+    ours, backprop = (fit(network, dataset, algorithm, config=training) for algorithm in (solver, BP()))
     bare = update_functions(case, config, precision)["mupc"]
     alone = {"alone": compile_call(bare, make_network(case, config), *random_batch(case))}
     step, evaluation = _step_and_evaluation(ours)
     times = {"mupc": step, "backprop": _step_and_evaluation(backprop)[0]} | _timing.time_in_turns(alone, config.rounds)
     return {
         "data": dataset.name,
-        "steps_per_epoch": steps,
+        "steps_per_epoch": plan.per_epoch,
         "times": times,
         "evaluation_s": evaluation,
-        "epoch_s": steps * step["median_s"] + evaluation,
+        "epoch_s": plan.per_epoch * step["median_s"] + evaluation,
         "ratios": {f"mupc / {name}": step["median_s"] / times[name]["median_s"] for name in ("backprop", "alone")},
         "notes": ["training diverged"] if ours.diverged else [],
     }
@@ -193,13 +195,13 @@ def measure_grid(case: BenchCase, config: BenchConfig, precision: str) -> BenchR
         Run(networks[seed], GradientDescent(beta / BATCH_SIZE, case.inference_steps), eta, seed)
         for (eta, beta), seed in itertools.product(config.rates, range(config.seeds))
     ]
-    shared: dict[str, Any] = {"epochs": config.epochs, "batch_size": case.batch_size, "precision": precision}
+    training = training_config(case, config, precision)
 
     def many() -> list[FitResult]:
-        return fit_many(runs, dataset, chunk=config.chunk, **shared)
+        return fit_many(runs, dataset, chunk=config.chunk, config=training)
 
     def one(run: Run) -> FitResult:
-        return fit(run.network, dataset, run.algorithm, weight_lr=run.weight_lr, seed=run.seed, **shared)
+        return fit(run.network, dataset, run.algorithm, config=training, **run.settings)
 
     chosen = evenly_spaced(len(runs), config.sequential)
     with warnings.catch_warnings():
