@@ -5,8 +5,6 @@
 The cells under DIR are merged by copying, and become `results/SLUG.json` with `mupc reproduce SLUG --merge`.
 """
 
-from __future__ import annotations
-
 import argparse
 import contextlib
 import sys

@@ -1,7 +1,5 @@
 """Sections of the report from several figures: claims that fail, time, what the paper leaves open, credit reach."""
 
-from __future__ import annotations
-
 import itertools
 import statistics
 from collections.abc import Iterator, Sequence

@@ -1,7 +1,5 @@
 """Every figure of the paper under its slug, and the studies beyond it, from `figures.md`."""
 
-from __future__ import annotations
-
 import dataclasses
 import importlib
 from collections.abc import Iterable

@@ -1,7 +1,5 @@
 """Judge claims. Their ids, texts and expectations are in `claims.md`, which is next to this file."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Callable
 

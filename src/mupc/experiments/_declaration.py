@@ -1,7 +1,5 @@
 """What figure modules share when they declare a figure: both presets, and cells over axes."""
 
-from __future__ import annotations
-
 import dataclasses
 import itertools
 from typing import TypeVar

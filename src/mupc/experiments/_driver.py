@@ -1,7 +1,5 @@
 """Run figures one after the other: the loop behind `mupc reproduce` and `python -m mupc.experiments run`."""
 
-from __future__ import annotations
-
 import dataclasses
 import time
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """What a figure is: frozen configs, cells to compute, claims about the table they make, and a drawing of it."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path

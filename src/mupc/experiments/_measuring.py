@@ -1,10 +1,10 @@
 """What claims of several figures need: rows that must be there, groups of rows, and straight-line fits."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Hashable, Iterable, Sequence
 from typing import TypeVar
+
+import numpy as np
 
 from ._claims import MissingCellsError
 from ._figure import Row, Table
@@ -37,8 +37,6 @@ def number(value: Real | None) -> float:
 
 def fit_line(points: Iterable[tuple[Real, Real]]) -> tuple[float, float]:
     """Return the slope of y over x by least squares, and R²."""
-    import numpy as np
-
     x, y = np.array(list(points), float).T
     slope, start = np.polyfit(x, y, 1)
     variance = np.var(y)

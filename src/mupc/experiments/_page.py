@@ -1,7 +1,5 @@
 """Render sections of a report as Markdown and as one HTML page. Text is escaped; only `code` keeps its backticks."""
 
-from __future__ import annotations
-
 import base64
 import dataclasses
 import html

@@ -1,7 +1,5 @@
 """Write the report on what was claimed and what was measured, from the files in `results/`."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterable
 from pathlib import Path

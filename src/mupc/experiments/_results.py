@@ -1,7 +1,5 @@
 """Write and read `results/SLUG.json`: the table of a figure, its verdicts, and how it was made."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 from pathlib import Path

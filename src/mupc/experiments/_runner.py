@@ -1,7 +1,5 @@
 """Compute the cells of a figure, one after the other or several at once, and save each as it finishes."""
 
-from __future__ import annotations
-
 import dataclasses
 import importlib.util
 import itertools
@@ -28,7 +26,7 @@ class Shard:
     count: int = 1
 
     @classmethod
-    def parse(cls, text: str) -> Shard:
+    def parse(cls, text: str) -> "Shard":
         """Return the shard written as `"2/4"`."""
         index, slash, count = text.partition("/")
         if not (slash and index.isdigit() and count.isdigit() and 1 <= int(index) <= int(count)):

@@ -4,8 +4,6 @@ The name is a hash of the cell, so figures that share a run share its file, and 
 machines are merged by copying them over one another.
 """
 
-from __future__ import annotations
-
 import contextlib
 import dataclasses
 import hashlib

@@ -1,7 +1,5 @@
 """Read the pages of this folder that hold data: tables and sections of Markdown."""
 
-from __future__ import annotations
-
 import importlib.resources
 import re
 

@@ -3,8 +3,6 @@
 The paper preset takes about a quarter of an hour of computing on CPU cores, condition numbers and training together.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import functools
 import itertools

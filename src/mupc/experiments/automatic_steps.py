@@ -3,8 +3,6 @@
 `mupc reproduce automatic-steps --preset paper` takes about ten minutes on two CPU cores.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import functools
 import math

@@ -5,24 +5,20 @@ At the paper preset each takes about a quarter of an hour of computing on CPU co
 seconds of every network. Set OPENBLAS_NUM_THREADS=1 for the small networks.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import functools
 import itertools
 import math
 import statistics
 from collections.abc import Callable, Hashable
-from typing import TYPE_CHECKING
+
+import numpy as np
 
 from .. import plots
 from ._claims import Claim, judge
 from ._declaration import cells_over, presets, protocol
 from ._figure import Figure, FigureCell, FigureConfig, Finished, Row, RunContext, Table, by_slug
 from ._measuring import Finding, fit_power, grouped, require
-
-if TYPE_CHECKING:
-    from ..network import Network, PRNGKeyArray
 
 
 @dataclasses.dataclass(frozen=True)
@@ -124,15 +120,21 @@ def run_cell(cell: ConditionCell | SliceCell, context: RunContext) -> Row:
 
     from .. import theory
     from ..inference import Energy
-    from ..network import forward
+    from ..network import Network, forward
+
+    n, kind = cell.width, KINDS[cell.kind]
+    form = {"parameterisation": kind.parameterisation, "skip": kind.skip}
+
+    def build(activation: str) -> Network:
+        return Network(n, n, n, cell.depth, activation=activation, key=keys[0], **form)  # type: ignore[arg-type]
 
     with jax.enable_x64(True):
         keys = jr.split(jr.key(cell.seed), 3)
-        network = _network(cell, cell.activation, keys[0])
+        network = build(cell.activation)
         x, y = (jr.normal(key, (1, cell.width)) for key in keys[1:])
         activities = None
         if isinstance(cell, SliceCell):
-            centre = theory.equilibrium(_network(cell, "linear", keys[0]), x, y)
+            centre = theory.equilibrium(build("linear"), x, y)
             found = theory.landscape(network, x, y, centre, span=cell.span, points=cell.points)
             return {"energies": found.energies.tolist(), "curvatures": [float(value) for value in found.curvatures]}
         if cell.activation != "linear":
@@ -142,14 +144,6 @@ def run_cell(cell: ConditionCell | SliceCell, context: RunContext) -> Row:
         ends = theory.condition_number(network, x, y, activities, energy=energy, method="iterative")
     row = {name: getattr(ends, name) for name in ("largest", "smallest", "definite")}
     return {**row, "condition_number": ends.kappa}
-
-
-def _network(cell: ConditionCell | SliceCell, activation: str, key: PRNGKeyArray) -> Network:
-    from ..network import Network
-
-    n, kind = cell.width, KINDS[cell.kind]
-    form = {"parameterisation": kind.parameterisation, "skip": kind.skip}
-    return Network(n, n, n, cell.depth, activation=activation, key=key, **form)  # type: ignore[arg-type]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -190,8 +184,6 @@ class ConditionTable:
 
     def exponents(self, kind: str, activation: str, widths: tuple[int, ...]) -> tuple[float, float]:
         """Return the powers of H and of N in κ, by least squares over the grid of these widths and all depths."""
-        import numpy as np
-
         sizes = list(itertools.product(widths, self.config.depths))
         logs = np.log([self.kappa(kind, activation, *size) for size in sizes])
         width, depth = np.log(np.array(sizes, float)).T

@@ -4,8 +4,6 @@ The paper preset takes about a quarter of an hour on one CPU core. Set OPENBLAS_
 factorises many small matrices, for which the threads of a busy machine wait longer than they work.
 """
 
-from __future__ import annotations
-
 import functools
 import itertools
 import math

@@ -3,8 +3,6 @@
 `mupc reproduce fwd-pass-stability --preset paper` takes under ten minutes on two CPU cores, in 3 GB of memory.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import itertools
 import math

@@ -15,6 +15,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from .. import plots
 from ._claims import Claim, judge
 from ._declaration import cells_over, presets, protocol
@@ -23,8 +25,6 @@ from ._measuring import Finding, number, require
 from ._methods import METHODS, PAPER_BATCH, build, load
 
 if TYPE_CHECKING:
-    import numpy as np
-
     from ..network import Activities, Inputs, Network, Outputs
 
 NOISE_STD = 0.5
@@ -110,7 +110,6 @@ def chain_cells(config: ChainConfig, finished: Finished) -> list[FigureCell]:
 def run_chain(cell: ChainCell, context: RunContext) -> Row:
     """Return quartiles over seeds of the distance to the exact solution over inference, and seed 0's activities."""
     import jax
-    import numpy as np
 
     steps = checkpoints(cell.hidden_layers, cell.beyond)
     with jax.enable_x64(cell.precision == "float64"):
@@ -130,7 +129,6 @@ def _chain_run(cell: ChainCell, seed: int, steps: Sequence[int]) -> tuple[np.nda
     import jax
     import jax.numpy as jnp
     import jax.random as jr
-    import numpy as np
 
     from ..inference import ExactLinear, energy, infer
     from ..network import Network
@@ -153,8 +151,6 @@ def _trajectory(
     network: Network, x: Inputs, y: Outputs, lr: float, steps: Sequence[int], start: Activities | None = None
 ) -> list[np.ndarray]:
     """Return the activities (H, B, N) at each of `steps` of gradient descent from `start`, or from the forward pass."""
-    import numpy as np
-
     from ..inference import GradientDescent, infer
     from ..network import forward
 
@@ -181,7 +177,6 @@ def run_wide(cell: WideCell, context: RunContext) -> Row:
     """Return for each β the norms of layers (mean over samples), the movement from the start relative to ‖z_fwd‖, and
     the distance to the exact solution relative to ‖z*‖; the latter norms are over all layers and samples."""
     import jax
-    import numpy as np
 
     from ..inference import ExactLinear, infer
 

@@ -5,8 +5,6 @@ Where the ratio is one, predictive coding at its equilibrium is backpropagation 
 about half an hour on one CPU core for each parameterisation. Set OPENBLAS_NUM_THREADS=1 for it.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import itertools
 import math

@@ -4,13 +4,10 @@ At the paper preset it takes about five minutes on one H200, less if the referen
 already; the quick one takes a quarter of a minute on two CPU cores.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import itertools
 import statistics
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from .. import plots
 from . import _methods, _training
@@ -21,9 +18,6 @@ from ._measuring import require
 from ._methods import METHODS, PAPER_BATCH, TOLERANCES
 from ._training import TrainingCell
 from .training import COMMON
-
-if TYPE_CHECKING:
-    from ..network import Network
 
 REFERENCE = "reference"
 RATES, BATCH, PRECISION, TOLERANCE = (name for name, *_ in LEFT_OPEN)
@@ -93,12 +87,13 @@ def run_cell(cell: TrainingCell, context: RunContext) -> Row:
     then left of the gradient."""
     if cell.method not in TOLERANCES:
         return _training.run_cell(cell, context)
+    from ..inference import infer
+    from ..learning import PC
+    from ..network import Network
+
     dataset = _methods.load(cell.data, context.data_dir, cell.verify, 0.0)
 
     def inference(network: Network) -> Row:
-        from ..inference import infer
-        from ..learning import PC
-
         inputs, targets = dataset.train.raw[:PAPER_BATCH], dataset.train.targets[:PAPER_BATCH]
         x, y = dataset.normalisation(inputs), dataset.encode(targets)
         algorithm = METHODS[cell.method].algorithm(cell.beta, cell.depth)

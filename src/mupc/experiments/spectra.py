@@ -4,11 +4,11 @@
 matrix has 16,384 rows: four seconds on one H200, minutes on a CPU.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import itertools
 from pathlib import Path
+
+import numpy as np
 
 from .. import plots
 from ._claims import Claim, judge
@@ -68,7 +68,6 @@ def run_cell(cell: SpectrumCell, context: RunContext) -> Row:
     are from their mirror image."""
     import jax
     import jax.random as jr
-    import numpy as np
 
     from .. import theory
     from ..network import Network
@@ -171,8 +170,6 @@ def _figure(part: str, held: str) -> Figure:
     paper = SpectrumConfig("float64", protocol("spectra"), part, widths, depths)
 
     def plot(record: Row, path: Path) -> None:
-        import numpy as np
-
         from .. import theory
 
         laws = {

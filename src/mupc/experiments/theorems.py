@@ -3,11 +3,11 @@
 `mupc reproduce theorems --preset paper` takes about a quarter of an hour of computing on CPU cores.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import itertools
 import statistics
+
+import numpy as np
 
 from .. import plots
 from ._claims import Claim, judge
@@ -92,7 +92,6 @@ def run_cell(cell: ConvexityCell | LimitCell | FreeCell, context: RunContext) ->
     """Return what the theorem's own function finds, on standard normal data."""
     import jax
     import jax.random as jr
-    import numpy as np
 
     from .. import theory
     from ..network import Network

@@ -1,9 +1,9 @@
 """An ill-conditioned inference landscape in two dimensions: `toy-ill-cond`. It takes seconds."""
 
-from __future__ import annotations
-
 import dataclasses
 from pathlib import Path
+
+import numpy as np
 
 from ._claims import Claim, judge
 from ._declaration import cells_over, presets, protocol
@@ -49,7 +49,6 @@ def run_cell(cell: ToyCell, context: RunContext) -> Row:
     import jax
     import jax.numpy as jnp
     import jax.random as jr
-    import numpy as np
 
     from .. import theory
     from ..network import Network, forward

@@ -3,8 +3,6 @@
 The paper presets need an accelerator and the data sets; the quick presets take about a minute each on two CPU cores.
 """
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Mapping
 

@@ -15,6 +15,8 @@ import statistics
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from .. import plots
 from . import _methods, _training, training
 from ._claims import Claim, judge
@@ -26,8 +28,6 @@ from ._training import Rates, Thresholds, TrainingCell, TrainingConfig, Training
 from .training import COMMON, LABELS, QUICK_MUPC, paper_config, quick_settings
 
 if TYPE_CHECKING:
-    import numpy as np
-
     from ..network import Network
 
 ACTIVATIONS = ("linear", "tanh", "relu")

@@ -5,8 +5,6 @@ is one program for every β, of as many runs as there are η. On one H200 a grid
 minutes at 128; shards and seconds limits let it be done in pieces.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import itertools
 import math
