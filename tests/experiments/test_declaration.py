@@ -6,9 +6,9 @@ import pytest
 
 from mupc import experiments
 from mupc.experiments._catalogue import CAPTIONS
-from mupc.experiments._claims import MissingCellsError
+from mupc.experiments._claims import MissingCellsError, fit_line, fit_power, require
 from mupc.experiments._declaration import cells_over, presets
-from mupc.experiments._measuring import fit_line, fit_power, grouped, require
+from mupc.experiments._figure import grouped
 
 
 @dataclasses.dataclass(frozen=True)

@@ -6,8 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from ._claims import FAILS, NOT_RUN
 from ._declaration import LEFT_OPEN
-from ._figure import Row, Table
-from ._measuring import grouped
+from ._figure import Row, Table, grouped
 from ._methods import METHODS
 from ._page import TEXTS, ReportSection
 from ._training import tuning_rank
@@ -58,7 +57,7 @@ def reach(paper: list[Row]) -> ReportSection:
     """Return how many layers learnt, for each trained figure, method and size."""
     rows = []
     for result in paper:
-        for runs in _ladders(_followed(result)):
+        for runs in _ladders([row for row in _trained(result) if _learning(row)]):
             sizes = list(grouped(runs, "width", "depth").values())
             counts = [[_learning(run) for run in same] for same in sizes]
             listed = [
@@ -135,12 +134,8 @@ def _trained(result: Row) -> Table:
     return [row for row in result["data"] if "history" in row and "method" in row]
 
 
-def _followed(result: Row) -> Table:
-    """Return those that recorded how many layers learn."""
-    return [row for row in _trained(result) if _learning(row)]
-
-
 def _learning(row: Row) -> list[int]:
+    """Return how many layers learn at each evaluation, if that was recorded."""
     return [count for count in row["history"].get("learning_layers", []) if count is not None]
 
 

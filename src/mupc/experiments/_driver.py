@@ -71,20 +71,14 @@ def run_figures(
             reporter.complain(f"{figure.slug}: {error.spelled(checks.flag_spelling)}")
             code = USAGE_ERROR
             continue
-        problems = _problems(progress, store)
+        problems = [f"{cell.label}: {reason}" for cell, reason in progress.failed.items()]
+        if progress.busy:
+            busy = f"another process computes {len(progress.busy)} cells in {store.root}"
+            problems.append(f"{busy}: repeat this once it has ended.")
         for line in problems:
             reporter.complain(f"{figure.slug}: {line}")
         code = max(code, FAILURE if problems else 0, reporter.conclude(figure, config, progress))
     return code
-
-
-def _problems(progress: FigureProgress, store: CellStore) -> list[str]:
-    """Return a line for each cell that failed, and one if another process computes cells."""
-    lines = [f"{cell.label}: {reason}" for cell, reason in progress.failed.items()]
-    if progress.busy:
-        number = len(progress.busy)
-        lines.append(f"another process computes {number} cells in {store.root}: repeat this once it has ended.")
-    return lines
 
 
 def describe_cell(cell: FigureCell, result: Row | None, done: int, known: int) -> str:

@@ -1,7 +1,7 @@
 """What a figure is: frozen configs, cells to compute, claims about the table they make, and a drawing of it."""
 
 import dataclasses
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -115,3 +115,11 @@ def by_slug(*figures: Figure) -> dict[str, Figure]:
 def select(table: Iterable[Row], **wanted: object) -> Table:
     """Return the rows whose fields have these values."""
     return [row for row in table if all(row.get(name) == value for name, value in wanted.items())]
+
+
+def grouped(rows: Iterable[Row], *names: str) -> dict[tuple[Hashable, ...], Table]:
+    """Return the rows by their values of these fields, in the order in which they come."""
+    groups: dict[tuple[Hashable, ...], Table] = {}
+    for row in rows:
+        groups.setdefault(tuple(row[name] for name in names), []).append(row)
+    return groups

@@ -11,9 +11,8 @@ import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from ._claims import Claim, MissingCellsError, judge
+from ._claims import Claim, Finding, MissingCellsError, judge
 from ._figure import FigureCell, FigureConfig, Finished, Row, RunContext, Table, select
-from ._measuring import Finding
 from ._methods import ERROR_SPACE, METHODS, PAPER_BATCH, build, load
 from ._store import key
 

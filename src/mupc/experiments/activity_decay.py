@@ -10,10 +10,9 @@ import statistics
 
 from .. import plots
 from . import _training, conditioning
-from ._claims import Claim, judge
+from ._claims import Claim, Finding, judge, require
 from ._declaration import presets, protocol
 from ._figure import Figure, FigureCell, Finished, Row, RunContext, Table, by_slug, select
-from ._measuring import Finding, require
 from ._methods import DECAYS
 from ._training import Rates, TrainingCell, TrainingConfig
 from .conditioning import ConditionCell, ConditionConfig, ConditionTable, SliceCell

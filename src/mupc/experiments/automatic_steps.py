@@ -9,10 +9,9 @@ import math
 import statistics
 
 from .. import plots
-from ._claims import Claim, judge
+from ._claims import Claim, Finding, fit_power, judge, require
 from ._declaration import cells_over, presets, protocol
-from ._figure import Figure, FigureCell, FigureConfig, Finished, Row, RunContext, Table, by_slug
-from ._measuring import Finding, fit_power, grouped, require
+from ._figure import Figure, FigureCell, FigureConfig, Finished, Row, RunContext, Table, by_slug, grouped
 
 SQUARE_ROOT, PLAIN = (0.35, 0.65), 0.8
 SETTINGS = {"auto": "lr = auto", "plain": "plain descent, best lr"}

@@ -15,10 +15,9 @@ from collections.abc import Callable, Hashable
 import numpy as np
 
 from .. import plots
-from ._claims import Claim, judge
+from ._claims import Claim, Finding, fit_power, judge, require
 from ._declaration import cells_over, presets, protocol
-from ._figure import Figure, FigureCell, FigureConfig, Finished, Row, RunContext, Table, by_slug
-from ._measuring import Finding, fit_power, grouped, require
+from ._figure import Figure, FigureCell, FigureConfig, Finished, Row, RunContext, Table, by_slug, grouped
 
 
 @dataclasses.dataclass(frozen=True)

@@ -11,10 +11,9 @@ import statistics
 from collections.abc import Callable
 
 from .. import plots
-from ._claims import Claim, judge
+from ._claims import Claim, Finding, judge, number
 from ._declaration import presets, protocol
 from ._figure import Figure, Row, Table, by_slug
-from ._measuring import Finding, number
 from ._methods import METHODS
 from ._training import Rates, TrainingConfig, TrainingRuns, cells, run_cell
 

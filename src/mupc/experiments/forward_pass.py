@@ -8,10 +8,9 @@ import itertools
 import math
 
 from .. import plots
-from ._claims import Claim, judge
+from ._claims import Claim, Finding, fit_line, judge, number, require
 from ._declaration import cells_over, presets, protocol
 from ._figure import Figure, FigureCell, FigureConfig, Finished, Row, RunContext, Table, by_slug, select
-from ._measuring import Finding, fit_line, number, require
 
 HOMOGENEOUS = ("linear", "relu")
 

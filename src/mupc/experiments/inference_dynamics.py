@@ -18,10 +18,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .. import plots
-from ._claims import Claim, judge
+from ._claims import Claim, Finding, judge, number, require
 from ._declaration import cells_over, presets, protocol
 from ._figure import Figure, FigureCell, FigureConfig, Finished, Row, RunContext, Table, by_slug, select
-from ._measuring import Finding, number, require
 from ._methods import METHODS, PAPER_BATCH, build, load
 
 if TYPE_CHECKING:

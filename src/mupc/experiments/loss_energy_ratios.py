@@ -13,10 +13,9 @@ from collections.abc import Callable
 
 from .. import plots
 from . import _methods, _training
-from ._claims import Claim, judge
+from ._claims import Claim, Finding, fit_power, judge, require
 from ._declaration import cells_over, presets, protocol
 from ._figure import Figure, FigureCell, Finished, Row, RunContext, Table, by_slug, select
-from ._measuring import Finding, fit_power, require
 from ._methods import METHODS
 from ._training import Rates, TrainingCell, TrainingConfig
 

@@ -11,10 +11,9 @@ from pathlib import Path
 
 from .. import plots
 from . import _methods, _training
-from ._claims import Claim, judge
+from ._claims import Claim, judge, require
 from ._declaration import LEFT_OPEN, cells_over, presets, protocol
 from ._figure import Figure, FigureCell, FigureConfig, Finished, Row, RunContext, Table, by_slug, select
-from ._measuring import require
 from ._methods import METHODS, PAPER_BATCH, TOLERANCES
 from ._training import TrainingCell
 from .training import COMMON

@@ -11,10 +11,9 @@ from pathlib import Path
 import numpy as np
 
 from .. import plots
-from ._claims import Claim, judge
+from ._claims import Claim, Finding, judge, require
 from ._declaration import cells_over, presets, protocol
 from ._figure import Figure, FigureCell, FigureConfig, Finished, Row, RunContext, Table, by_slug, select
-from ._measuring import Finding, require
 
 HELD, SIZES = 128, (2, 8, 16, 32, 64, 128)
 WIDE, DEEP = 64, 16

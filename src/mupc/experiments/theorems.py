@@ -10,10 +10,9 @@ import statistics
 import numpy as np
 
 from .. import plots
-from ._claims import Claim, judge
+from ._claims import Claim, Finding, fit_power, judge, require
 from ._declaration import cells_over, presets, protocol
-from ._figure import Figure, FigureCell, FigureConfig, Finished, Row, RunContext, Table, by_slug, select
-from ._measuring import Finding, fit_power, grouped, require
+from ._figure import Figure, FigureCell, FigureConfig, Finished, Row, RunContext, Table, by_slug, grouped, select
 
 POWER, FLAT = (0.7, 1.3), -0.2
 ASPECT = 4
@@ -127,10 +126,7 @@ def run_cell(cell: ConvexityCell | LimitCell | FreeCell, context: RunContext) ->
 
 def claims(config: TheoremConfig, table: Table) -> list[Claim]:
     """Judge Theorem A.1, its failure for equilibrium propagation, Theorem 1, and the free output."""
-    return [*_convexity(config, table), *_limits(config, table), _free_output(config, table)]
 
-
-def _convexity(config: TheoremConfig, table: Table) -> list[Claim]:
     def scaled() -> Table:
         count = len(config.scales) * len(config.scaled_depths) * config.seeds
         return [*require([row for row in table if "scale" in row], count, "scaled networks")]
@@ -147,10 +143,6 @@ def _convexity(config: TheoremConfig, table: Table) -> list[Claim]:
         at_large = f"λmin ≤ {greatest:.3g} at scale {large:g}"
         return greatest < 0, f"{at_large}; negative in {negative} of {len(rows)} networks"
 
-    return [judge("convex", convex), judge("ep-not-convex", saddle)]
-
-
-def _limits(config: TheoremConfig, table: Table) -> list[Claim]:
     def distances(parameterisation: str) -> dict[tuple[int, int], float]:
         rows = select([row for row in table if "gradient_distance" in row], parameterisation=parameterisation)
         sizes = list(itertools.product(config.widths, config.depths))
@@ -171,20 +163,19 @@ def _limits(config: TheoremConfig, table: Table) -> list[Claim]:
         powers = {depth: fit_power((n, found[n, depth]) for n in config.widths)[0] for depth in config.depths}
         return min(powers.values()) > FLAT, ", ".join(f"H={depth}: N^{power:.2f}" for depth, power in powers.items())
 
-    return [
-        judge("becomes-bp", backprop, low=POWER[0], high=POWER[1], aspect=ASPECT),
-        judge("sp-stays-apart", apart, power=FLAT),
-    ]
-
-
-def _free_output(config: TheoremConfig, table: Table) -> Claim:
     def free() -> Finding:
         rows = require([row for row in table if "distances" in row], len(config.free_depths), "free outputs")
         worst = max(row["solution_distance"] for row in rows)
         ends = ", ".join(f"H={row['free_depth']}: {row['distances'][-1]:.2g}" for row in rows)
         return worst <= SOLVED, f"exact solution within {worst:.1g}; after {config.steps} steps of descent {ends}"
 
-    return judge("free-output", free, limit=SOLVED)
+    return [
+        judge("convex", convex),
+        judge("ep-not-convex", saddle),
+        judge("becomes-bp", backprop, low=POWER[0], high=POWER[1], aspect=ASPECT),
+        judge("sp-stays-apart", apart, power=FLAT),
+        judge("free-output", free, limit=SOLVED),
+    ]
 
 
 _SMALL: dict[str, object] = {"scales": (0.1, 1.0, 10.0), "scaled_depths": (1, 4), "widths": (16, 64, 256)}

@@ -5,10 +5,9 @@ from pathlib import Path
 
 import numpy as np
 
-from ._claims import Claim, judge
+from ._claims import Claim, Finding, judge, require
 from ._declaration import cells_over, presets, protocol
 from ._figure import Figure, FigureCell, FigureConfig, Finished, Row, RunContext, Table, by_slug
-from ._measuring import Finding, require
 
 ILL, LONGER = 50.0, 2.0
 

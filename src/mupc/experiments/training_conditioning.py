@@ -19,10 +19,9 @@ import numpy as np
 
 from .. import plots
 from . import _methods, _training, training
-from ._claims import Claim, judge
+from ._claims import Claim, Finding, judge
 from ._declaration import presets, protocol
 from ._figure import Figure, FigureCell, Finished, Row, RunContext, Table, by_slug
-from ._measuring import Finding
 from ._methods import METHODS
 from ._training import Rates, Thresholds, TrainingCell, TrainingConfig, TrainingRuns
 from .training import COMMON, LABELS, QUICK_MUPC, paper_config, quick_settings

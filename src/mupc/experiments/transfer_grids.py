@@ -13,10 +13,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from .. import plots
-from ._claims import Claim, judge
+from ._claims import Claim, Finding, judge, number, require
 from ._declaration import cells_over, presets, protocol
-from ._figure import Figure, FigureCell, FigureConfig, Finished, Row, RunContext, Table, by_slug, select
-from ._measuring import Finding, grouped, number, require
+from ._figure import Figure, FigureCell, FigureConfig, Finished, Row, RunContext, Table, by_slug, grouped, select
 from ._training import TrainingCell, train
 
 REGRET = 0.1
