@@ -9,7 +9,7 @@ from ._catalogue import BEYOND, CATALOGUE
 from ._claims import FAILS, HOLDS, NOT_RUN, REPORTED, VERDICTS
 from ._figure import Row
 from ._page import TEXTS, ReportSection, as_html, as_markdown
-from ._results import read_records
+from ._results import part_finished, read_records
 from ._store import write_text
 
 TITLE = "Reproduction of the paper's figures"
@@ -78,15 +78,12 @@ def figure_section(result: Row, level: int = 2, label: str = "") -> ReportSectio
 
 def _facts(result: Row) -> list[str]:
     """Return how a result was made, a line each."""
-    counts = result.get("cells") or {}
-    part = f"{counts.get('finished')} of at least {counts.get('known')} cells"
-    whole = "complete" if result.get("complete") else part
-    made = f"{result.get('device')}, {result.get('precision')}, {duration(result.get('seconds') or 0)} of computing"
-    unofficial = sum(row.get("official_data") is False for row in result.get("data") or [])
+    whole = "complete" if result["complete"] else part_finished(result)
+    made = f"{result['device']}, {result.get('precision')}, {duration(result['seconds'])} of computing"
+    unofficial = sum(row.get("official_data") is False for row in result["data"])
     copy = [f"The data is not the published one in {unofficial} runs (`official_data`)."] if unofficial else []
-    versions = ", ".join(f"{name} {version}" for name, version in (result.get("versions") or {}).items())
-    protocol = map(str, (result.get("config") or {}).get("protocol", []))
-    return [f"{made}; {whole}.", f"Versions: {versions}.", *copy, *protocol]
+    versions = ", ".join(f"{name} {version}" for name, version in result["versions"].items())
+    return [f"{made}; {whole}.", f"Versions: {versions}.", *copy, *result["config"]["protocol"]]
 
 
 def _measured(claim: Row) -> str:

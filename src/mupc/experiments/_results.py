@@ -73,28 +73,28 @@ def read_record(path: Path) -> Row | None:
         result = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError):
         return None
-    return result if isinstance(result, dict) and _readable(result) else None
+    return result if _matches(result, _SCHEMA) and 0 <= result["seconds"] < 1e12 else None
 
 
-_CLAIM = ("claim", "expected", "measured", "verdict")
+_SCHEMA: Row = {
+    **dict.fromkeys(("slug", "preset", "device"), str),
+    "complete": bool,
+    "seconds": (int, float),
+    "cells": {"finished": int, "known": int},
+    "config": {"protocol": [str]},
+    "versions": dict,
+    "claims": [dict.fromkeys(("claim", "expected", "measured", "verdict"), str)],
+    "data": [dict],
+}
+"""The types of everything that a report reads, as `figure_record` writes it."""
 
 
-def _readable(result: Row) -> bool:
-    """Return whether everything that a report reads has the type that `figure_record` writes."""
-    counts, config, versions = (result.get(name, {}) for name in ("cells", "config", "versions"))
-    claims: Any = result.get("claims")
-    seconds, data = result.get("seconds", 0.0), result.get("data", [])
-    return (
-        all(isinstance(result.get(name), str) for name in ("slug", "preset", "device"))
-        and isinstance(result.get("complete"), bool)
-        and all(isinstance(part, dict) for part in (counts, config, versions))
-        and all(isinstance(count, int) for count in counts.values())
-        and isinstance(config.get("protocol", []), list)
-        and isinstance(seconds, int | float)
-        and 0 <= seconds < 1e12
-        and all(isinstance(rows, list) and all(isinstance(row, dict) for row in rows) for rows in (claims, data))
-        and all(isinstance(claim.get(part), str) for claim in claims for part in _CLAIM)
-    )
+def _matches(value: Any, schema: Any) -> bool:
+    if isinstance(schema, dict):
+        return isinstance(value, dict) and all(_matches(value.get(name), part) for name, part in schema.items())
+    if isinstance(schema, list):
+        return isinstance(value, list) and all(_matches(item, schema[0]) for item in value)
+    return isinstance(value, schema)
 
 
 def read_records(out: Path) -> list[Row]:
@@ -115,12 +115,14 @@ def _state(results: list[Row]) -> str:
     if not results:
         return "ready"
     best = max(results, key=_rank)
-    counts = best.get("cells") or {}
-    part = "" if best.get("complete") else f", {counts.get('finished')} of at least {counts.get('known')} cells"
-    return f"done at the {best['preset']} preset{part}"
+    return f"done at the {best['preset']} preset" + ("" if best["complete"] else f", {part_finished(best)}")
 
 
-def _rank(result: Row) -> tuple[Any, ...]:
-    whole = bool(result.get("complete"))
-    finished = (result.get("cells") or {}).get("finished", 0)
-    return result["preset"] == "paper", whole, 0 if whole else finished
+def part_finished(result: Row) -> str:
+    """Return how many cells of a result that is not complete are finished."""
+    return "{finished} of at least {known} cells".format(**result["cells"])
+
+
+def _rank(result: Row) -> tuple[bool, bool, int]:
+    whole = result["complete"]
+    return result["preset"] == "paper", whole, 0 if whole else result["cells"]["finished"]

@@ -18,23 +18,15 @@ from .. import plots
 from ._claims import Claim, Finding, fit_power, judge, require
 from ._declaration import cells_over, presets, protocol
 from ._figure import Figure, FigureCell, FigureConfig, Finished, Row, RunContext, Table, by_slug, grouped
-
-
-@dataclasses.dataclass(frozen=True)
-class NetworkKind:
-    """A way to build networks."""
-
-    label: str
-    parameterisation: str
-    skip: int
-
+from ._methods import FigureMethod
 
 KINDS = {
-    "sp": NetworkKind("SP, no skips", "sp", 0),
-    "sp-skips": NetworkKind("SP, skips", "sp", 1),
-    "mupc": NetworkKind("μPC, skips", "mupc", 1),
-    "orthogonal": NetworkKind("orthogonal, no skips", "orthogonal", 0),
+    "sp": FigureMethod("SP, no skips", "sp", skip=0),
+    "sp-skips": FigureMethod("SP, skips", "sp"),
+    "mupc": FigureMethod("μPC, skips"),
+    "orthogonal": FigureMethod("orthogonal, no skips", "orthogonal", skip=0),
 }
+"""The ways to build networks that are compared, by name."""
 POWERS = tuple(2**power for power in range(1, 8))
 FITTED, RANDOM = "prediction", "normal"
 """Targets of the sample: what the network predicts, or standard normal numbers. They differ only for activations with a
