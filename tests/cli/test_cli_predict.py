@@ -14,9 +14,8 @@ from PIL import Image
 
 import mupc as library
 from mupc import data
-from mupc.cli.trained_model import KEY, Notes, _encode
+from mupc.cli.trained_model import Notes, save_model
 from mupc.data import Normalisation
-from mupc.network import write_network
 
 PIXELS = Normalisation(scale=1 / 255, mean=0.4, std=0.3)
 
@@ -32,7 +31,7 @@ def model(tmp_path):
 
     def build(network, **notes):
         path = tmp_path / "model.safetensors"
-        write_network(path, network, {KEY: _encode(Notes(**notes))})
+        save_model(path, network, Notes(**notes))
         return path
 
     return build
@@ -263,7 +262,7 @@ def test_mistakes(mupc, model, samples, tmp_path):
     refused(mupc("predict", path, samples(x=x, y=np.array([0, 1, 3]))), "label 3 of sample 2", "0 to 2")
     refused(mupc("predict", path, samples(x=x, y=np.zeros(3))), "predicts labels")
     refused(mupc("predict", path, samples(x=x), "--batch-size", 0), "--batch-size must be at least 1")
-    refused(mupc("predict", path, samples(x=x), "--out", tmp_path / "p.txt"), "must end in one of .npz, .csv, .json")
+    refused(mupc("predict", path, samples(x=x), "--out", tmp_path / "p.txt"), "must end in .npz or .csv or .json")
     (tmp_path / "p.csv").write_text("precious")
     refused(mupc("predict", path, samples(x=x), "--out", tmp_path / "p.csv"), "there already", "--force")
     assert (tmp_path / "p.csv").read_text() == "precious"

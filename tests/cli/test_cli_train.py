@@ -15,9 +15,10 @@ from mupc.cli.building import SOLVERS, make_solver
 from mupc.cli.config import TrainFlags
 from mupc.cli.display import ProgressDisplay
 from mupc.cli.parsing import flag
-from mupc.cli.runner import Session, silent_session
+from mupc.cli.runner import Session
 from mupc.cli.train_job import Recorder, parts
 from mupc.inference._energy import LOSSES
+from mupc.io import Interruption
 from mupc.learning._optimiser import OPTIMISERS, SCHEDULES
 from mupc.network._activation import ACTIVATIONS
 from mupc.network._parameterisation import INITS, PARAMETERISATIONS
@@ -143,7 +144,7 @@ def test_the_weight_rate_depends_on_the_method():
 def test_a_run_that_lost_accuracy_says_what_it_had(monkeypatch):
     said = []
     monkeypatch.setattr(Session, "say", lambda self, line: said.append(line))
-    session = silent_session("mupc train")
+    session = Session("mupc train", Console(quiet=True), Interruption("mupc train"))
     summary = {
         "interrupted": False, "diverged": False, "test_loss": 0.1, "test_accuracy": 0.5, "best_test_accuracy": 0.875,
         "seconds_per_step": 0.001, "steps": 7, "seconds": 1.0, "warnings": [], "out": "runs/x",

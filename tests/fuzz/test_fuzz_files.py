@@ -19,11 +19,10 @@ from safetensors.numpy import save as to_safetensors
 
 import mupc
 from mupc.cli.config import TrainFlags
-from mupc.cli.trained_model import KEY, Notes, _encode
+from mupc.cli.trained_model import KEY, Notes, save_model
 from mupc.cli.transfer import GridFlags, TransferDataFlags, TransferLearningFlags, TransferNetworkFlags
 from mupc.data import Normalisation
 from mupc.io import json_text
-from mupc.network import write_network
 
 pytestmark = pytest.mark.slow
 
@@ -48,7 +47,7 @@ def model(fuzzer):
     path = fuzzer.inputs / "model.safetensors"
     notes = Notes("toy", Normalisation(scale=1 / 255, mean=0.5, std=0.5), (4, 4), 3, ("a", "b", "c"))
     with jax.enable_x64(False):
-        write_network(path, mupc.Network(16, 3, width=3, hidden_layers=2, key=jr.key(0)), {KEY: _encode(notes)})
+        save_model(path, mupc.Network(16, 3, width=3, hidden_layers=2, key=jr.key(0)), notes)
     return path
 
 

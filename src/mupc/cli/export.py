@@ -1,12 +1,12 @@
 """`mupc export`: one file with the trained network of a run and everything that prediction needs."""
 
 import dataclasses
-from pathlib import Path
 from typing import Annotated
 
 import tyro
 
 from .flags import ScreenFlags, hint
+from .run_folder import new_file
 from .runner import Command, CommandResult, Session
 
 
@@ -24,11 +24,7 @@ class ExportFlags(ScreenFlags):
 
 def run(flags: ExportFlags, session: Session) -> CommandResult:
     """Write the network of a run to one file, whole or not at all."""
-    path = Path(flags.target).expanduser()
-    if path.suffix != ".safetensors":
-        raise ValueError(f"{flags.target} must end in .safetensors: name a file such as model.safetensors.")
-    if path.exists() and not flags.force:
-        raise ValueError(f"{flags.target} is there already: choose another name, or pass --force to replace it.")
+    path = new_file(flags.target, [".safetensors"], flags.force)
     import jax
 
     from .trained_model import open_model, save_model
@@ -43,8 +39,7 @@ def run(flags: ExportFlags, session: Session) -> CommandResult:
         "warnings": [],
     }
     if notes.normalisation is None:
-        as_they_are = "inputs of `mupc predict` go into the network as they are"
-        summary["warnings"] = [f"{flags.run} does not describe its data: {as_they_are}"]
+        summary["warnings"] = [f"{flags.run} does not describe its data: `mupc predict` takes inputs as they are"]
     about = "" if notes.data is None else f" trained on {notes.data}"
     session.say(f"{path}: {summary['weights']:,} weights{about}, {summary['bytes']:,} bytes")
     session.warn(summary["warnings"])

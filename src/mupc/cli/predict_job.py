@@ -18,6 +18,7 @@ from ..io import checks, json_text, write_whole
 from ..network import Network, forward
 from .display import percent
 from .predict import PredictFlags
+from .run_folder import new_file
 from .runner import Session
 from .trained_model import Notes, open_model
 
@@ -39,7 +40,7 @@ class Samples:
 def predict(flags: PredictFlags, session: Session) -> Summary:
     """Predict every sample, show the first ones, write all to `--out`, and return a summary."""
     checks.integer("batch_size", flags.batch_size, 1)
-    target = None if flags.out is None else _target(flags.out, flags.force)
+    target = None if flags.out is None else new_file(flags.out, _WRITERS, flags.force, "--out ")
     network, notes = open_model(flags.model)
     samples = _open(flags.data, network, notes, flags.resize)
     classifies = notes.classes is not None or (notes.data is None and network.out_size > 1)
@@ -63,15 +64,6 @@ def predict(flags: PredictFlags, session: Session) -> Summary:
     }
     _show(summary, columns, session)
     return summary
-
-
-def _target(name: str, force: bool) -> Path:
-    path = Path(name).expanduser()
-    if path.suffix not in _WRITERS:
-        raise ValueError(f"--out {name} must end in one of {', '.join(_WRITERS)}.")
-    if path.exists() and not (force and path.is_file()):
-        raise ValueError(f"--out {name} is there already: choose another file, or pass --force to replace it.")
-    return path
 
 
 def _open(name: str, network: Network, notes: Notes, resize: bool) -> Samples:
@@ -183,9 +175,9 @@ def _warnings(flags: PredictFlags, notes: Notes, outputs: np.ndarray, low: float
     return found
 
 
-def _rows(columns: Columns, most: int) -> list[dict[str, Any]]:
-    count = min(most, len(columns["sample"]))
-    return [{name: column[index] for name, column in columns.items()} for index in range(count)]
+def _rows(columns: Columns, most: int | None = None) -> list[dict[str, Any]]:
+    rows = zip(*(column[:most] for column in columns.values()), strict=True)
+    return [dict(zip(columns, row, strict=True)) for row in rows]
 
 
 def _as_npz(columns: Columns) -> bytes:
@@ -197,9 +189,8 @@ def _as_npz(columns: Columns) -> bytes:
 def _as_csv(columns: Columns) -> bytes:
     wide: Columns = {}
     for name, column in columns.items():
-        single = name.removesuffix("s")
-        parts = {name: column} if column.ndim == 1 else {f"{single}_{i}": part for i, part in enumerate(column.T)}
-        wide |= parts
+        one = name.removesuffix("s")
+        wide |= {name: column} if column.ndim == 1 else {f"{one}_{i}": part for i, part in enumerate(column.T)}
     text = io.StringIO()
     writer = csv.writer(text)
     writer.writerow(wide)
@@ -208,7 +199,7 @@ def _as_csv(columns: Columns) -> bytes:
 
 
 def _as_json(columns: Columns) -> bytes:
-    return (json_text(_rows(columns, len(columns["sample"]))) + "\n").encode()
+    return (json_text(_rows(columns)) + "\n").encode()
 
 
 _WRITERS = {".npz": _as_npz, ".csv": _as_csv, ".json": _as_json}
@@ -216,14 +207,13 @@ _WRITERS = {".npz": _as_npz, ".csv": _as_csv, ".json": _as_json}
 
 def _show(summary: Summary, columns: Columns, session: Session) -> None:
     table = Table(box=None, header_style="bold", pad_edge=False, padding=(0, 1))
-    outputs = "output of its class" if "class" in columns else "outputs"
-    names = [name for name in columns if name != "outputs"]
-    for name in (*names, "outputs"):
-        title = outputs if name == "outputs" else name.replace("_", " ")
+    classifies = "class" in columns
+    for name in columns:
+        title = "output of its class" if classifies and name == "outputs" else name.replace("_", " ")
         table.add_column(title, justify="left" if name in ("sample", "class_name") else "right")
     for row in summary["first"]:
-        shown = row["outputs"][[row["class"]]] if "class" in row else row["outputs"][:4]
-        table.add_row(*(_text(row[name]) for name in names), " ".join(_text(value) for value in shown))
+        shown = row | {"outputs": row["outputs"][row["class"]]} if classifies else row
+        table.add_row(*map(_text, shown.values()))
     session.console.print(table)
     left = summary["samples"] - len(summary["first"])
     if left:

@@ -2,7 +2,7 @@
 
 import contextlib
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -68,6 +68,16 @@ class RunFolder:
                 if (self.path / "checkpoints").exists():
                     (self.path / "checkpoints").rmdir()
                 self.path.rmdir()
+
+
+def new_file(name: str, endings: Collection[str], force: bool, where: str = "") -> Path:
+    """Return the path of a file to write, with one of these endings. A file that exists is refused, unless `force`."""
+    path = Path(name).expanduser()
+    if path.suffix not in endings:
+        raise ValueError(f"{where}{name} must end in {' or '.join(endings)}.")
+    if path.exists() and not (force and path.is_file()):
+        raise ValueError(f"{where}{name} is there already: choose another file, or pass --force to replace it.")
+    return path
 
 
 _LEFT = (LOCK, ".writable", ".config.json.part")

@@ -70,11 +70,6 @@ class Session:
             self.say(f"warning: {line}")
 
 
-def silent_session(name: str) -> Session:
-    """Return a session that shows nothing and hears no signals."""
-    return Session(name, Console(quiet=True), Interruption(name))
-
-
 @dataclasses.dataclass(frozen=True)
 class Command(Generic[Flags]):
     """What the runner needs to know about a command.
@@ -122,20 +117,22 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _guarded(name: str, argv: list[str]) -> int:
     """Run a command. Whatever goes wrong ends in one line; tracebacks are for --debug."""
     program = f"{PROGRAM} {name}"
-    screen: ScreenFlags | None = None
-    spelling: Mapping[str, str] = {}
+    debug, spelling = False, None
     with Interruption(program, at_once=True) as interruption:
         try:
             module = importlib.import_module(f".{name}", __package__)
             command, path, rest = _choose(module, program, argv)
             spelling = command.spelling
             flags = _parse(command, path, rest)
-            screen = _screen(flags)
+            screen: ScreenFlags = getattr(flags, "output", flags)
+            debug = screen.debug
             console = Console(quiet=screen.quiet or screen.json, highlight=False)
-            result = command.run(flags, Session(program, console, interruption))
+            summary, problem, code = command.run(flags, Session(program, console, interruption))
             if screen.json:
-                print(json_text(result.summary, indent=2))
-            return _end(result, program, interruption)
+                print(json_text(summary, indent=2))
+            if summary.get("interrupted"):
+                problem, code = summary["message"], interruption.code
+            return complain(program, problem, code) if problem else code
         except SystemExit as stop:  # how tyro leaves after --help
             return stop.code if isinstance(stop.code, int) else FAILURE if stop.code else 0
         except KeyboardInterrupt:
@@ -144,16 +141,15 @@ def _guarded(name: str, argv: list[str]) -> int:
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             return FAILURE
         except Exception as error:
-            if screen is not None and screen.debug:
+            if debug:
                 raise
-            return complain(program, explain(error, spelling), _code(error))
+            code = USAGE_ERROR if isinstance(error, ValueError | OSError) else FAILURE
+            return complain(program, explain(error, spelling), code)
 
 
 def _choose(module: Any, program: str, argv: list[str]) -> tuple[Command[Any], str, list[str]]:
     """Return the command of a module, the words that call it, and the arguments after those."""
-    if hasattr(module, "COMMAND"):
-        return module.COMMAND, program, argv
-    commands: Mapping[str, Command[Any]] = module.COMMANDS
+    commands: Mapping[str, Command[Any]] = getattr(module, "COMMANDS", None) or {"": module.COMMAND}
     word = argv[0] if argv else ""
     if word and word in commands:
         return commands[word], f"{program} {word}", argv[1:]
@@ -174,18 +170,6 @@ def _parse(command: Command[Flags], program: str, argv: list[str]) -> Flags:
     flags = parse(command.flags, argv, program, command.description)
     defaults = None if command.defaults is None else command.defaults(flags)
     return flags if defaults is None else parse(command.flags, argv, program, command.description, defaults)
-
-
-def _screen(flags: Any) -> "ScreenFlags":
-    """Return the flags about output, which are among all flags or in the group `output`."""
-    return flags if hasattr(flags, "debug") else flags.output
-
-
-def _end(result: CommandResult, program: str, interruption: Interruption) -> int:
-    interrupted = bool(result.summary.get("interrupted"))
-    problem = result.summary["message"] if interrupted else result.problem
-    code = interruption.code if interrupted else result.code
-    return complain(program, problem, code) if problem else code
 
 
 def _help() -> str:
@@ -215,17 +199,14 @@ def _keep_compiled_programs() -> None:
     os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.2")
 
 
-def _code(error: Exception) -> int:
-    return USAGE_ERROR if isinstance(error, ValueError | OSError) else FAILURE
-
-
 def explain(error: Exception, spelling: Mapping[str, str] | None = None) -> str:
     """Return one line that says what went wrong and what to do, with arguments spelled as flags."""
+    text = str(error)
     if isinstance(error, checks.ArgumentError):
         from .parsing import flag
 
-        return _one_line(error.spelled(lambda name: (spelling or {}).get(name) or flag(name)))
-    text = _one_line(str(error))
+        text = error.spelled(lambda name: (spelling or {}).get(name) or flag(name))
+    text = " ".join(text.split())
     if isinstance(error, OSError) and error.strerror:
         where = f" {error.filename}" if error.filename else ""
         return f"cannot use{where} ({error.strerror}): choose another place, or change its permissions."
@@ -234,10 +215,6 @@ def explain(error: Exception, spelling: Mapping[str, str] | None = None) -> str:
     if isinstance(error, MemoryError) or "RESOURCE_EXHAUSTED" in text:
         return "out of memory: lower --width, --hidden-layers or --batch-size."
     return f"unexpected {type(error).__name__}: {text[:200]} (repeat with --debug for the traceback)"
-
-
-def _one_line(text: str) -> str:
-    return " ".join(text.split())
 
 
 def complain(name: str, line: str, code: int) -> int:

@@ -12,7 +12,7 @@ import numpy as np
 from .. import __version__, data
 from ..data import NAMED_DATASETS, Normalisation
 from ..inference import LOSSES
-from ..io import json_text
+from ..io import checks, json_text
 from ..network import Network, load, network_notes, write_network
 from .config import TrainFlags
 from .config import load as load_flags
@@ -40,9 +40,9 @@ def open_checkpoint(name: str, flag: str = "--checkpoint ") -> tuple[Network, Tr
 
     **Arguments:** the folder or file, and the `flag` that gave it, for messages ("" for none).
     """
-    path = Path(name).expanduser()
-    file = path / CHECKPOINT if path.is_dir() else path
+    file = _file(name)
     if not file.is_file():
+        path = Path(name).expanduser()
         what = f"has no {CHECKPOINT}" if path.is_dir() else "is not there"
         raise ValueError(f"{flag}{path} {what}: give a run folder of `mupc train`, or a file of mupc.save.")
     with jax.enable_x64(True):
@@ -52,32 +52,40 @@ def open_checkpoint(name: str, flag: str = "--checkpoint ") -> tuple[Network, Tr
     return network, load_flags(folder, f"the configuration of {flag}") if of_run else None
 
 
+def _file(name: str) -> Path:
+    path = Path(name).expanduser()
+    return path / CHECKPOINT if path.is_dir() else path
+
+
 def refuse_other_flags(*groups: Any, keep: tuple[str, ...] = ()) -> None:
     """Refuse flags that differ from their defaults next to `--checkpoint`, all but those to `keep`."""
-    for group in groups:
-        for field in dataclasses.fields(group):
-            if field.name not in ("checkpoint", *keep) and getattr(group, field.name) != field.default:
-                flag = f"--{field.name.replace('_', '-')}"
-                raise ValueError(
-                    f"{flag} has no effect with --checkpoint, which has a network of its own: leave it out."
-                )
+    fields = ((each, getattr(group, each.name)) for group in groups for each in dataclasses.fields(group))
+    for field, value in fields:
+        if field.name not in ("checkpoint", *keep) and value != field.default:
+            flag = checks.flag_spelling(field.name)
+            raise ValueError(f"{flag} has no effect with --checkpoint, which has a network of its own: leave it out.")
 
 
 def open_model(name: str) -> tuple[Network, Notes]:
     """Return the network of a run folder or of a file, and what is known about its inputs and outputs."""
     network, flags = open_checkpoint(name, "")
-    path = Path(name).expanduser()
-    notes = (
-        _notes_of_file(path / CHECKPOINT if path.is_dir() else path) if flags is None else _notes_of_run(name, flags)
-    )
-    _check_fit(name, network, notes)
+    notes = _read_notes(_file(name)) if flags is None else _notes_of_run(name, flags)
+    sizes = {math.prod(notes.image_shape)} if notes.image_shape else set()
+    if notes.normalisation is not None:
+        sizes |= {part.size for part in vars(notes.normalisation).values() if isinstance(part, np.ndarray)}
+    if not sizes <= {network.in_size} or notes.classes not in (None, network.out_size):
+        raise ValueError(
+            f"{name} has a network of {network.in_size} inputs and {network.out_size} outputs, which does not fit "
+            f"{notes.data}: did the data change? Train again."
+        )
     return network, notes
 
 
 def save_model(path: Path, network: Network, notes: Notes) -> None:
     """Write a network and its notes to one file, whole or not at all."""
+    text = json_text({"version": VERSION, "mupc": __version__, **dataclasses.asdict(notes)})
     with jax.enable_x64(True):  # so that float64 weights stay what they are
-        write_network(path, network, {KEY: _encode(notes)})
+        write_network(path, network, {KEY: text})
 
 
 def _notes_of_run(run: str, flags: TrainFlags) -> Notes:
@@ -92,57 +100,39 @@ def _notes_of_run(run: str, flags: TrainFlags) -> Notes:
     return Notes(found.name, found.normalisation, found.image_shape, found.classes, None, flags.loss)
 
 
-def _notes_of_file(path: Path) -> Notes:
+def _read_notes(path: Path) -> Notes:
+    """Return the notes in a file, or those of a file without any."""
     text = network_notes(path).get(KEY)
-    return Notes() if text is None else _decode(path, text)
-
-
-def _encode(notes: Notes) -> str:
-    plain = {field.name: getattr(notes, field.name) for field in dataclasses.fields(notes)}
-    plain["normalisation"] = notes.normalisation and dataclasses.asdict(notes.normalisation)
-    return json_text({"version": VERSION, "mupc": __version__, **plain})
-
-
-def _decode(path: Path, text: str) -> Notes:
+    if text is None:
+        return Notes()
     try:
         values = json.loads(text)
         version, writer = values.pop("version"), values.pop("mupc")
-        if isinstance(version, int) and version > VERSION:
-            raise _Newer(f"{path} is of a newer mupc ({writer}) than {__version__}: update mupc.")
-        if version != VERSION:
-            raise ValueError("no version")
-        values["normalisation"] = _normalisation(values["normalisation"])
-        for name in ("image_shape", "class_names"):
-            values[name] = values[name] and tuple(values[name])
-        notes = Notes(**values)
-        _check_types(notes)
-    except _Newer:
-        raise
+        notes = _checked_notes(values) if version == VERSION else None
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError, OverflowError):
-        raise ValueError(f"{path} has damaged notes on prediction: export it again with `mupc export`.") from None
+        version, notes = None, None
+    if isinstance(version, int) and version > VERSION:
+        raise ValueError(f"{path} is of a newer mupc ({writer}) than {__version__}: update mupc.")
+    if notes is None:
+        raise ValueError(f"{path} has damaged notes on prediction: export it again with `mupc export`.")
     return notes
 
 
-class _Newer(ValueError):
-    """A file from the future, not a damaged one."""
-
-
-def _normalisation(values: Any) -> Normalisation | None:
-    if values is None:
-        return None
-    parts = {name: np.asarray(values[name], np.float64) for name in ("scale", "mean", "std")}
-    with np.errstate(over="ignore"):
-        found = Normalisation(**{name: part if part.ndim else float(part) for name, part in parts.items()})
-        narrow = {name: part.astype(np.float32) for name, part in parts.items()}
-    if not all(part.ndim <= 1 and np.isfinite(part).all() for part in narrow.values()) or not narrow["std"].all():
-        raise ValueError("numbers that cannot normalise anything")
-    return found
-
-
-def _check_types(notes: Notes) -> None:
+def _checked_notes(values: dict[str, Any]) -> Notes | None:
+    """Return the notes in plain values, or None if they mean nothing."""
+    for name in ("image_shape", "class_names"):
+        values[name] = values[name] and tuple(values[name])
+    if values["normalisation"] is not None:
+        parts = [np.asarray(values["normalisation"][name], np.float64) for name in ("scale", "mean", "std")]
+        with np.errstate(over="ignore"):
+            values["normalisation"] = Normalisation(*parts)
+            narrow = [part.astype(np.float32) for part in parts]
+        if not all(part.ndim <= 1 and np.isfinite(part).all() for part in narrow) or not narrow[-1].all():
+            return None
+    notes = Notes(**values)
     shape, names = notes.image_shape or (1, 1), notes.class_names or ()
     good = (
-        (notes.data is None or isinstance(notes.data, str))
+        isinstance(notes.data, str | None)
         and all(type(size) is int and size > 0 for size in shape)
         and (len(shape) == 2 or (len(shape) == 3 and shape[0] in (1, 3, 4)))
         and (notes.classes is None or (type(notes.classes) is int and notes.classes > 1))
@@ -150,18 +140,4 @@ def _check_types(notes: Notes) -> None:
         and (not names or len(names) == notes.classes)
         and notes.loss in LOSSES
     )
-    if not good:
-        raise ValueError("notes of wrong types")
-
-
-def _check_fit(run: str, network: Network, notes: Notes) -> None:
-    """Refuse notes that do not belong to the network."""
-    sizes = {math.prod(notes.image_shape)} if notes.image_shape else set()
-    if notes.normalisation is not None:
-        parts = (getattr(notes.normalisation, name) for name in ("scale", "mean", "std"))
-        sizes |= {part.size for part in parts if isinstance(part, np.ndarray)}
-    if not sizes <= {network.in_size} or notes.classes not in (None, network.out_size):
-        raise ValueError(
-            f"{run} has a network of {network.in_size} inputs and {network.out_size} outputs, which does not fit "
-            f"{notes.data}: did the data change? Train again."
-        )
+    return notes if good else None
