@@ -96,16 +96,14 @@ ARGUMENTS = {"activity_lr": "lr", "inference_steps": "steps", "inference_tol": "
 
 def make_solver(flags: TrainFlags) -> AbstractSolver:
     """Return the solver that the flags ask for. Flags without an effect on it are refused."""
-    choice, auto = SOLVERS[flags.solver], not isinstance(flags.chosen_activity_lr, float)
+    choice = SOLVERS[flags.solver]
     for name, written in given_flags(flags).items():
         if name not in choice.flags:
             users = " or ".join(solver for solver, other in SOLVERS.items() if name in other.flags)
-            raise ValueError(
-                f"{written} has no effect with --solver {flags.solver}: leave it out, or use --solver {users}."
-            )
-    if flags.solver == "adam" and auto:
-        lr = flags.activity_lr
-        raise ValueError(f"--activity-lr {lr} needs --solver gd: give --solver adam a number, such as 0.01.")
+            wrong = f"{written} has no effect with --solver {flags.solver}"
+            raise ValueError(f"{wrong}: leave it out, or use --solver {users}.")
+    if flags.solver == "adam" and not isinstance(flags.chosen_activity_lr, float):
+        raise ValueError(f"--activity-lr {flags.activity_lr} needs --solver gd: give adam a number, such as 0.01.")
     steps = flags.hidden_layers if choice.steps is None else choice.steps
     defaults = {
         "activity_lr": flags.chosen_activity_lr,

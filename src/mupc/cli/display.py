@@ -2,7 +2,6 @@
 
 import time
 from collections.abc import Collection, Sequence
-from types import TracebackType
 
 from rich.console import Console, RenderableType
 from rich.progress import Progress, ProgressColumn, Task
@@ -59,22 +58,18 @@ class ProgressDisplay:
 
     def __init__(self, console: Console, unit: str, waiting: str = "", estimate: bool = True) -> None:
         self.console, self._unit, self._waiting, self._estimate = console, unit, waiting, estimate
-        self._bar = Progress(_Line(console), console=console) if console.is_terminal and not console.quiet else None
-        self._task = None if self._bar is None else self._bar.add_task(waiting, total=None, parts=(), deadline=None)
+        self._bar = Progress(_Line(console), console=console, disable=console.quiet or not console.is_terminal)
+        self._task = self._bar.add_task(waiting, total=None, parts=(), deadline=None)
         self._first: tuple[float, int] | None = None
 
     def __enter__(self) -> "ProgressDisplay":
-        if self._bar is not None:
-            self._bar.start()
-        elif self._waiting:
+        if self._bar.disable and self._waiting:
             say(self.console, self._waiting)
+        self._bar.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if self._bar is not None:
-            self._bar.stop()
+    def __exit__(self, *error: object) -> None:
+        self._bar.stop()
 
     def update(
         self, done: int, total: int, parts: Sequence[str] = (), *, left: float | None = None, plain: str | None = None
@@ -86,20 +81,15 @@ class ProgressDisplay:
         for nothing).
         """
         left = self._time_left(done, total) if self._estimate else left
-        if self._bar is not None and self._task is not None:
-            self._bar.update(
-                self._task,
-                description=f"{self._unit} {done}/{total}" if done or not self._waiting else self._waiting,
-                total=total,
-                completed=done,
-                parts=tuple(parts),
-                deadline=time.monotonic() + left if left else None,
-            )
-            return
-        words = [f"{self._unit} {done}/{total}", *parts, *([f"{clock(left)} left"] if left else [])]
-        line = "  ".join(words) if plain is None else plain
-        if line:
-            say(self.console, line)
+        count = f"{self._unit} {done}/{total}"
+        if not self._bar.disable:
+            shown = count if done or not self._waiting else self._waiting
+            end = time.monotonic() + left if left else None
+            self._bar.update(self._task, description=shown, total=total, completed=done, parts=parts, deadline=end)
+        elif plain is None:
+            say(self.console, "  ".join([count, *parts, *([f"{clock(left)} left"] if left else [])]))
+        elif plain:
+            say(self.console, plain)
 
     def _time_left(self, done: int, total: int) -> float | None:
         now = time.monotonic()

@@ -75,24 +75,17 @@ def _open(name: str, network: Network, notes: Notes, resize: bool) -> Samples:
     raw, targets = read_samples(name)
     if raw.shape[1] != network.in_size:
         shape = "" if notes.image_shape is None else f" ({' × '.join(map(str, notes.image_shape))})"
-        raise ValueError(
-            f"{name} has samples of {raw.shape[1]} numbers and the network takes {network.in_size}{shape}: save x with "
-            f"shape (n, {network.in_size})."
-        )
+        wrong = f"{name} has samples of {raw.shape[1]} numbers, and the network takes {network.in_size}{shape}"
+        raise ValueError(f"{wrong}: save x with shape (n, {network.in_size}).")
     return Samples([str(number) for number in range(len(raw))], lambda start, stop: raw[start:stop], targets)
 
 
 def _open_images(folder: Path, notes: Notes, resize: bool) -> Samples:
     shape, scale = notes.image_shape, getattr(notes.normalisation, "scale", 1.0)
     if shape is None:
-        raise ValueError(
-            f"the model does not say what images it takes: export its run again, or give {folder} as .npz."
-        )
+        raise ValueError("the model does not say what images it takes: export its run again, or give a .npz file.")
     if isinstance(scale, np.ndarray) or not 0 < scale < 1:
-        raise ValueError(
-            f"the model was trained on numbers other than pixels, and images of {folder} hold only pixels: save the "
-            "samples as x in a .npz file."
-        )
+        raise ValueError("the model was trained on numbers other than pixels: give its samples as x in a .npz file.")
     images, unit = find_images(folder), 1 / (scale * WHITE)  # digits count to 16, others to 255
 
     def read(start: int, stop: int) -> np.ndarray:

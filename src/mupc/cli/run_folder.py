@@ -65,9 +65,8 @@ class RunFolder:
             with contextlib.suppress(OSError):
                 for name in ("config.json", LOCK, f"checkpoints/{LOCK}"):
                     (self.path / name).unlink(missing_ok=True)
-                if (self.path / "checkpoints").exists():
-                    (self.path / "checkpoints").rmdir()
-                self.path.rmdir()
+                for folder in (*self.path.glob("checkpoints"), self.path):
+                    folder.rmdir()
 
 
 def new_file(name: str, endings: Collection[str], force: bool, where: str = "") -> Path:
@@ -75,8 +74,8 @@ def new_file(name: str, endings: Collection[str], force: bool, where: str = "") 
     path = Path(name).expanduser()
     if path.suffix not in endings:
         raise ValueError(f"{where}{name} must end in {' or '.join(endings)}.")
-    if path.exists() and not (force and path.is_file()):
-        raise ValueError(f"{where}{name} is there already: choose another file, or pass --force to replace it.")
+    if path.is_dir() or (path.exists() and not force):
+        raise ValueError(f"{where}{name} is there already: choose another file, or pass --force to replace one.")
     return path
 
 
@@ -109,7 +108,6 @@ def _make(path: Path, exist_ok: bool) -> Path:
             raise ValueError(f"--out {path} is a file: choose a folder.") from None
         raise
     except OSError as error:
-        raise ValueError(
-            f"the run folder {path} cannot be written ({error.strerror}): choose another with --out DIR."
-        ) from None
+        wrong = f"the run folder {path} cannot be written ({error.strerror})"
+        raise ValueError(f"{wrong}: choose another with --out DIR.") from None
     return path

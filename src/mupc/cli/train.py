@@ -61,9 +61,7 @@ def defaults(flags: TrainCommandFlags) -> TrainCommandFlags | None:
     if flags.safety.resume is not None:
         for name in ("out", "config"):
             if getattr(flags.output, name) is not None:
-                raise ValueError(
-                    f"--resume goes on in the run's own folder, and with its settings: leave --{name} out."
-                )
+                raise ValueError(f"--resume goes on in the run's own folder with its settings: leave --{name} out.")
         source = flags.safety.resume
         if not (Path(source).expanduser() / "config.json").is_file():
             raise ValueError(f"--resume {source} is not the folder of a run: it has no config.json.")
