@@ -138,8 +138,10 @@ def test_regression(mupc, model, samples):
     loss = np.sum((expected(network, raw) - targets) ** 2, axis=1).mean() / 2
     assert summary["loss"] == pytest.approx(loss, rel=1e-5)
     assert "mse loss" in mupc("predict", path, samples(x=raw, y=targets)).out
-    refused(mupc("predict", path, samples(x=raw, y=np.arange(4))), "predicts values")
-    refused(mupc("predict", path, samples(x=raw, y=targets[:, :1])), "1 columns")
+    refused(mupc("predict", path, samples(x=raw, y=np.arange(4))), "targets have shape (4,)", "values of shape (n, 2)")
+    refused(
+        mupc("predict", path, samples(x=raw, y=targets[:, :1])), "targets have shape (4, 1)", "values of shape (n, 2)"
+    )
 
 
 def test_the_table(mupc, model, samples, tmp_path):
@@ -226,7 +228,7 @@ def test_image_folders_that_cannot_be_used(mupc, model, tmp_path):
     refused(mupc("predict", path, build("broken", a_png=b"\x89PNG\r\n\x1a\nbroken")), "a.png cannot be read")
     refused(mupc("predict", path, build("gif", a_png=b"GIF89a" + bytes(40))), "neither PNG nor JPEG")
     save_images(tmp_path / "label", [random_pixels(4, 4)], ["7/a.png"])
-    refused(mupc("predict", path, tmp_path / "label"), "label 7 of sample 0", "0 to 2")
+    refused(mupc("predict", path, tmp_path / "label"), "labels run from 7 to 7", "0 to 2")
     save_images(tmp_path / "deep", [random_pixels(4, 4).astype(np.uint16) * 256], ["a.png"])
     refused(mupc("predict", path, tmp_path / "deep"), "save it with 8 bits")
     path = model(make(16, 3), **grey | {"image_shape": None})
@@ -259,8 +261,8 @@ def test_mistakes(mupc, model, samples, tmp_path):
     refused(mupc("predict", path, samples(x=np.full((3, 12), np.nan))), "not finite")
     refused(mupc("predict", path, samples(x=np.array([["a"] * 12] * 3))), "save numbers")
     refused(mupc("predict", path, samples(x=x, y=np.arange(2))), "one target per sample")
-    refused(mupc("predict", path, samples(x=x, y=np.array([0, 1, 3]))), "label 3 of sample 2", "0 to 2")
-    refused(mupc("predict", path, samples(x=x, y=np.zeros(3))), "predicts labels")
+    refused(mupc("predict", path, samples(x=x, y=np.array([0, 1, 3]))), "labels run from 0 to 3", "0 to 2")
+    refused(mupc("predict", path, samples(x=x, y=np.zeros(3))), "pass integers of shape (n,)")
     refused(mupc("predict", path, samples(x=x), "--batch-size", 0), "--batch-size must be at least 1")
     refused(mupc("predict", path, samples(x=x), "--out", tmp_path / "p.txt"), "must end in .npz or .csv or .json")
     (tmp_path / "p.csv").write_text("precious")

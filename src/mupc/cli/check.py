@@ -59,7 +59,9 @@ class CheckOutputFlags(OutputFlags):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class CheckFlags:
-    """All flags."""
+    """The coordinate check: do activities, errors and updates have the right sizes as networks get wider and deeper?
+    Measures them at initialisation, in the first step and after a few steps, fits their slopes and explains failures.
+    Writes a run folder: config.json, metrics.jsonl, summary.json and figures."""
 
     compare: tyro.conf.OmitArgPrefixes[CompareFlags]
     network: tyro.conf.OmitArgPrefixes[FormFlags]
@@ -76,12 +78,4 @@ def run(flags: CheckFlags, session: Session) -> CommandResult:
     return CommandResult(summary, code=FAILURE if flags.output.strict and not summary["passed"] else 0)
 
 
-COMMAND = Command(
-    flags=CheckFlags,
-    description=(
-        "The coordinate check: do activities, errors and updates have the right sizes as networks get wider and "
-        "deeper? Measures them at initialisation, in the first step and after a few steps, fits their slopes and "
-        "explains failures. Writes a run folder: config.json, metrics.jsonl, summary.json and figures."
-    ),
-    run=run,
-)
+COMMAND = Command(flags=CheckFlags, run=run)

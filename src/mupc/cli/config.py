@@ -66,17 +66,19 @@ def pick(values: object, fields_of: Any) -> dict[str, Any]:
 
 def load(path: str | Path, where: str = "--config ") -> TrainFlags:
     """Return the flags in a `config.json`, or in the run folder that holds one. Messages name it after `where`."""
-    return from_dict(read(path, where)["config"], f"{where}{path}")
+    return from_dict(read(path, where)[0], f"{where}{path}")
 
 
-def read(path: str | Path, where: str = "--config ") -> dict[str, Any]:
-    """Return everything that a `config.json` holds, with the flags under `config`."""
+def read(path: str | Path, where: str = "--config ") -> tuple[dict[str, object], dict[str, object]]:
+    """Return what a `config.json` holds: the flags of training, and those about safety."""
     file = Path(path).expanduser()
     file = file / "config.json" if file.is_dir() else file
     try:
         content = json.loads(file.read_text(encoding="utf-8"))
-        flags = content.get("config", content) if isinstance(content, dict) else None
-        wrong = "" if isinstance(flags, dict) else "holds no configuration"
+        flags, safety = (content.get("config", content), content.get("safety", {}))
+        wrong = "" if isinstance(flags, dict) and isinstance(safety, dict) else "holds no configuration"
+    except AttributeError:
+        wrong = "holds no configuration"
     except OSError as error:
         wrong = f"cannot be read ({error.strerror})"
     except (ValueError, RecursionError):
@@ -85,7 +87,7 @@ def read(path: str | Path, where: str = "--config ") -> dict[str, Any]:
         raise ValueError(f"{where}{path} {wrong}: give the config.json that a run wrote.")
     if (version := content.get("format", FORMAT)) != FORMAT:
         raise ValueError(f"{where}{path} is of format {version!r}, and only {FORMAT} is known here: update mupc.")
-    return {**content, "config": flags}
+    return flags, safety
 
 
 def from_dict(values: Mapping[str, object], where: str = "the configuration") -> TrainFlags:

@@ -16,7 +16,7 @@ NAMES = "NAME [NAME ...]"
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class DataListFlags(ScreenFlags):
-    """All flags of `mupc data list`."""
+    """List the data sets and where they were found."""
 
     data_dir: DataDir = None
     """Folder to search first."""
@@ -24,7 +24,7 @@ class DataListFlags(ScreenFlags):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class DataFetchFlags(ScreenFlags):
-    """All flags of `mupc data fetch`."""
+    """Download data sets from their official sources, with checksums."""
 
     names: Annotated[tyro.conf.Positional[tuple[str, ...]], hint("", NAMES)]
     """Data sets, or `all`."""
@@ -34,7 +34,7 @@ class DataFetchFlags(ScreenFlags):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class DataCheckFlags(ScreenFlags):
-    """All flags of `mupc data check`."""
+    """Verify the files of data sets against the published checksums; exit code 1 if something is wrong."""
 
     names: Annotated[tyro.conf.Positional[tuple[str, ...]], tyro.conf.arg(metavar=f"[{NAMES}]")] = ("all",)
     """Data sets or .npz files, or `all` that are present."""
@@ -115,11 +115,7 @@ def _show(session: Session, columns: tuple[str, ...], rows: Sequence[tuple[str, 
 
 
 COMMANDS = {
-    "list": Command(DataListFlags, "List the data sets and where they were found.", list_data),
-    "fetch": Command(DataFetchFlags, "Download data sets from their official sources, with checksums.", fetch_data),
-    "check": Command(
-        DataCheckFlags,
-        "Verify the files of data sets against the published checksums; exit code 1 if something is wrong.",
-        check_data,
-    ),
+    "list": Command(flags=DataListFlags, run=list_data),
+    "fetch": Command(flags=DataFetchFlags, run=fetch_data),
+    "check": Command(flags=DataCheckFlags, run=check_data),
 }

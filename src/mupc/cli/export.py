@@ -12,7 +12,8 @@ from .runner import Command, CommandResult, Session
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ExportFlags(ScreenFlags):
-    """All flags."""
+    """Write the trained network of a run to one safetensors file: weights bit for bit, architecture, and what
+    prediction needs as well (normalisation, image shape, classes). `mupc predict` and mupc.load read it."""
 
     run: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="RUN")]
     """A run folder of `mupc train`, or a file of mupc.save."""
@@ -46,11 +47,4 @@ def run(flags: ExportFlags, session: Session) -> CommandResult:
     return CommandResult(summary)
 
 
-COMMAND = Command(
-    flags=ExportFlags,
-    description=(
-        "Write the trained network of a run to one safetensors file: weights bit for bit, architecture, and what "
-        "prediction needs as well (normalisation, image shape, classes). `mupc predict` and mupc.load read it."
-    ),
-    run=run,
-)
+COMMAND = Command(flags=ExportFlags, run=run)

@@ -63,7 +63,8 @@ class MethodFlags:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class HessianFlags:
-    """All flags."""
+    """Compute eigenvalues and condition numbers of the activity Hessian: how fast inference can converge. Writes a run
+    folder: config.json, metrics.jsonl, summary.json, spectra.json and figures."""
 
     network: tyro.conf.OmitArgPrefixes[HessianNetworkFlags]
     energy: tyro.conf.OmitArgPrefixes[EnergyFlags]
@@ -78,11 +79,4 @@ def run(flags: HessianFlags, session: Session) -> CommandResult:
     return CommandResult(analyse(flags, session))
 
 
-COMMAND = Command(
-    flags=HessianFlags,
-    description=(
-        "Compute eigenvalues and condition numbers of the activity Hessian: how fast inference can converge. "
-        "Writes a run folder: config.json, metrics.jsonl, summary.json, spectra.json and figures."
-    ),
-    run=run,
-)
+COMMAND = Command(flags=HessianFlags, run=run)

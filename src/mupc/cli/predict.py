@@ -11,7 +11,8 @@ from .runner import Command, CommandResult, Session
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class PredictFlags(ScreenFlags):
-    """All flags."""
+    """Predict new samples with a trained network. The file of `mupc export` says how samples are normalised. Images of
+    a folder count from 0 for black to 255 for white; subfolders named 0, 1, 2 … are their labels."""
 
     model: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="MODEL")]
     """A file of `mupc export` or mupc.save, or a run folder of `mupc train`."""
@@ -34,11 +35,4 @@ def run(flags: PredictFlags, session: Session) -> CommandResult:
     return CommandResult(predict(flags, session))
 
 
-COMMAND = Command(
-    flags=PredictFlags,
-    description=(
-        "Predict new samples with a trained network. The file of `mupc export` says how samples are normalised. Images "
-        "of a folder count from 0 for black to 255 for white; subfolders named 0, 1, 2 … are their labels."
-    ),
-    run=run,
-)
+COMMAND = Command(flags=PredictFlags, run=run)

@@ -12,7 +12,7 @@ import jax
 import numpy as np
 from rich.table import Table
 
-from ..data import Normalisation, find_images, read_samples
+from ..data import Normalisation, encode_targets, find_images, read_samples
 from ..inference import Energy
 from ..io import checks, json_text, write_whole
 from ..network import Network, forward
@@ -44,7 +44,8 @@ def predict(flags: PredictFlags, session: Session) -> Summary:
     network, notes = open_model(flags.model)
     samples = _open(flags.data, network, notes, flags.resize)
     classifies = notes.classes is not None or (notes.data is None and network.out_size > 1)
-    targets = _one_row_each(samples.targets, network.out_size, classifies)
+    given = samples.targets
+    targets = None if given is None else encode_targets(given, network.out_size, classifies)
     outputs, low, high = _outputs(network, notes, samples, flags.batch_size)
     columns = _columns(outputs, samples, notes, classifies)
     scores = {} if targets is None else _scores(outputs, targets, columns, notes.loss)
@@ -95,28 +96,9 @@ def _open_images(folder: Path, notes: Notes, resize: bool) -> Samples:
     return Samples(list(images.names), read, images.labels)
 
 
-def _one_row_each(targets: np.ndarray | None, size: int, classifies: bool) -> np.ndarray | None:
-    """Return targets as the network has them in training: labels become one-hot."""
-    if targets is None:
-        return None
-    if (targets.ndim == 1) != classifies:
-        kinds = ("labels, whole numbers of shape (n,)", f"values, floats of shape (n, {size})")
-        wanted, got = kinds if classifies else kinds[::-1]
-        raise ValueError(f"y holds {got}, and the network predicts {wanted}: save those, or leave y out.")
-    if not classifies:
-        if targets.shape[1] != size:
-            raise ValueError(f"y has {targets.shape[1]} columns and the network {size} outputs: save one for each.")
-        return targets
-    wrong = (targets < 0) | (targets >= size)
-    if wrong.any():
-        first = int(np.argmax(wrong))
-        raise ValueError(f"label {targets[first]} of sample {first} is out of range: use labels 0 to {size - 1}.")
-    return np.eye(size, dtype=np.float32)[targets.astype(np.int64)]
-
-
 def _outputs(network: Network, notes: Notes, samples: Samples, batch: int) -> tuple[np.ndarray, float, float]:
     """Return the outputs for every sample, and the range of the stored values."""
-    normalise = Normalisation() if notes.normalisation is None else notes.normalisation
+    normalise = notes.normalisation or Normalisation()
     found, low, high = [], math.inf, -math.inf
     with jax.enable_x64(network.readout.weight.dtype == np.float64):
         for start in range(0, len(samples.names), batch):

@@ -13,7 +13,7 @@ from .runner import Command, CommandResult, Session
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ReportFlags:
-    """What to gather, and where the pages go."""
+    """Gather the reproduced figures into a Markdown page and a self-contained HTML page."""
 
     results: Annotated[Path, tyro.conf.arg(metavar="DIR")] = Path("results")
     """Folder that `mupc reproduce` wrote."""
@@ -33,8 +33,4 @@ def run(flags: ReportFlags, session: Session) -> CommandResult:
     return CommandResult({"verdicts": verdicts, "markdown": str(flags.markdown), "html": str(flags.html)})
 
 
-COMMAND = Command(
-    flags=ReportFlags,
-    description="Gather the reproduced figures into a Markdown page and a self-contained HTML page.",
-    run=run,
-)
+COMMAND = Command(flags=ReportFlags, run=run)

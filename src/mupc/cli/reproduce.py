@@ -20,7 +20,7 @@ COLOURS = dict(zip(experiments.VERDICTS, ("green", "red", "yellow", "cyan"), str
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ReproduceFlags:
-    """Which figures to regenerate, and how."""
+    """Regenerate figures of the paper and judge its claims: SLUG.json and SLUG.png for each."""
 
     slugs: Annotated[tuple[str, ...], tyro.conf.Positional, hint("(see --list)", "SLUG [SLUG ...]")] = ()
     """Figures by slug or alias (fig1 … fig6), or `all` of the paper."""
@@ -120,8 +120,4 @@ def _list(flags: ReproduceFlags, session: Session) -> CommandResult:
     return CommandResult({slug: {"alias": entries[slug].alias, "state": state} for slug, state in states.items()})
 
 
-COMMAND = Command(
-    flags=ReproduceFlags,
-    description="Regenerate figures of the paper and judge its claims: SLUG.json and SLUG.png for each.",
-    run=run,
-)
+COMMAND = Command(flags=ReproduceFlags, run=run)

@@ -1,6 +1,7 @@
 """The folder that a run writes, and the strict JSON in it."""
 
 import contextlib
+import json
 import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -22,6 +23,14 @@ class RunFolder:
     def write(self, name: str, content: object) -> None:
         """Write one JSON file, whole or not at all."""
         write_whole(self.path / name, json_text(content, indent=2) + "\n")
+
+    def read(self, name: str) -> dict[str, Any]:
+        """Return what a JSON file holds, or nothing if it is absent or damaged."""
+        try:
+            found = json.loads((self.path / name).read_text(encoding="utf-8"))
+        except (OSError, ValueError, RecursionError):
+            return {}
+        return found if isinstance(found, dict) else {}
 
     def write_config(self, config: Mapping[str, object], **more: object) -> None:
         """Write `config.json`: the settings, what else decides the numbers, the versions and the device."""

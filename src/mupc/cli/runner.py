@@ -74,16 +74,22 @@ class Session:
 class Command(Generic[Flags]):
     """What the runner needs to know about a command.
 
-    **Arguments:** the dataclass of its `flags`, the `description` in its help, and what it does, `run(flags, session)`.
+    **Arguments:** the dataclass of its `flags`, and what it does, `run(flags, session)`. Help begins with the
+    `description`, by default the docstring of `flags`.
     `defaults` may return the defaults that a file named by the flags holds; flags are then parsed again over those.
     `spelling` has the flags for arguments of the library that this command calls otherwise than the other commands do.
     """
 
     flags: type[Flags]
-    description: str
     run: Callable[[Flags, Session], CommandResult]
     defaults: Callable[[Flags], Flags | None] | None = None
     spelling: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    description: str = ""
+
+    @property
+    def about(self) -> str:
+        """The first lines of its help."""
+        return self.description or " ".join(str(self.flags.__doc__).split())
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -156,7 +162,7 @@ def _choose(module: Any, program: str, argv: list[str]) -> tuple[Command[Any], s
     if "" in commands:
         return commands[""], program, argv
     if word in ("-h", "--help"):
-        lines = (f"  {name:<11}{command.description}" for name, command in commands.items())
+        lines = (f"  {name:<11}{command.about}" for name, command in commands.items())
         print(f"usage: {program} COMMAND [OPTIONS]\n\n{module.__doc__}\n\ncommands:\n" + "\n".join(lines))
         raise SystemExit(0)
     if not word:
@@ -167,9 +173,9 @@ def _choose(module: Any, program: str, argv: list[str]) -> tuple[Command[Any], s
 def _parse(command: Command[Flags], program: str, argv: list[str]) -> Flags:
     from .parsing import parse
 
-    flags = parse(command.flags, argv, program, command.description)
+    flags = parse(command.flags, argv, program, command.about)
     defaults = None if command.defaults is None else command.defaults(flags)
-    return flags if defaults is None else parse(command.flags, argv, program, command.description, defaults)
+    return flags if defaults is None else parse(command.flags, argv, program, command.about, defaults)
 
 
 def _help() -> str:

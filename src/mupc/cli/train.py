@@ -29,14 +29,11 @@ class SafetyFlags:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class TrainCommandFlags(TrainingGroups):
-    """All flags."""
+    """Train a network and write a run folder: config.json, metrics.jsonl, summary.json, figures, the trained network,
+    checkpoints and TensorBoard events. Without options: 16 hidden layers on the built-in digits, in a few seconds."""
 
     safety: tyro.conf.OmitArgPrefixes[SafetyFlags]
     output: tyro.conf.OmitArgPrefixes[TrainOutputFlags]
-
-
-RECORDED = ("keep", "checkpoint_every", "on_divergence")
-"""Flags about safety that `config.json` holds."""
 
 
 def run(flags: TrainCommandFlags, session: Session) -> CommandResult:
@@ -67,11 +64,8 @@ def defaults(flags: TrainCommandFlags) -> TrainCommandFlags | None:
             raise ValueError(f"--resume {source} is not the folder of a run: it has no config.json.")
     if source is None:
         return None
-    found = read(source).get("safety", {})
-    if not isinstance(found, dict):
-        raise ValueError(f"the 'safety' in the configuration of {source} has no settings: delete it.")
-    known = {name: found[name] for name in RECORDED if name in found}
-    safety = typed(SafetyFlags, known, f"the 'safety' in the configuration of {source}")
+    recorded = {**read(source)[1], "resume": None}
+    safety = typed(SafetyFlags, recorded, f"the 'safety' in the configuration of {source}")
     return TrainCommandFlags(**load(source).groups(), safety=safety, output=TrainOutputFlags())
 
 
@@ -90,13 +84,4 @@ def _check_same(now: TrainFlags, was: TrainFlags) -> None:
         raise ValueError(f"--epochs {now.epochs:g} is less than the {was.epochs:g} of the run: give more, or none.")
 
 
-COMMAND = Command(
-    flags=TrainCommandFlags,
-    description=(
-        "Train a network and write a run folder: config.json, metrics.jsonl, summary.json, figures, the trained "
-        "network, checkpoints and TensorBoard events. Without options: 16 hidden layers on the built-in digits, in a "
-        "few seconds."
-    ),
-    run=run,
-    defaults=defaults,
-)
+COMMAND = Command(flags=TrainCommandFlags, run=run, defaults=defaults)

@@ -2,7 +2,6 @@
 
 import contextlib
 import dataclasses
-import json
 import math
 import shlex
 import time
@@ -23,12 +22,12 @@ from ..learning import PC, AbstractAlgorithm
 from ..network import Network, save
 from ..training import BACK_TO, FitResult, TrainConfig, TrainStatus, find_checkpoint, fit
 from .building import build, given_flags, load_data, number_format, train_config
-from .config import FORMAT, TrainFlags, load
+from .config import FORMAT, TrainFlags, load, pick
 from .display import ProgressDisplay, clock, percent
 from .flags import ACTIVITY_LR, WEIGHT_LR_ALL, TrainOutputFlags
 from .run_folder import METRICS, RunFolder
 from .runner import Session
-from .train import RECORDED, SafetyFlags
+from .train import SafetyFlags
 from .trained_model import CHECKPOINT
 
 FALLEN = 0.02
@@ -52,13 +51,14 @@ def train(flags: TrainFlags, output: TrainOutputFlags, safety: SafetyFlags, sess
         new, name = safety.resume is None, f"{Path(flags.data).stem}-{flags.method}"
         folder = RunFolder(output.out, name) if new else RunFolder(safety.resume, name, resumes="config.json")
         with only_writer(folder.path):
-            ended = None if new else _ended(folder.path)
-            if ended is not None and load(folder.path).epochs == flags.epochs:
+            summary = {} if new else folder.read("summary.json")
+            ended = not (summary.get("interrupted", True) or summary.get("diverged", True))
+            if ended and load(folder.path).epochs == flags.epochs:
                 session.say(f"the run in {folder.path} is finished; more --epochs train it on.")
-                return ended
+                return summary
             try:
-                past = [] if new else _take_up(folder, ended is not None, session)
-                kept = {name: getattr(safety, name) for name in RECORDED}
+                past = [] if new else _take_up(folder, ended, session)
+                kept = pick(safety, TrainConfig)
                 about = {"format": FORMAT, "safety": kept, "precision": flags.precision, "seed": flags.seed}
                 folder.write_config(vars(flags), **about)
                 settings = {**kept, "checkpoints": folder.path / CHECKPOINT.parent}
@@ -89,16 +89,6 @@ def _explained(error: BaseException, path: Path) -> BaseException:
 def how_to_go_on(folder: Path) -> str:
     """Return the command that goes on with a run."""
     return f"go on with `mupc train --resume {shlex.quote(str(folder))}`"
-
-
-def _ended(folder: Path) -> Summary | None:
-    """Return the summary of a run that has taken all its steps."""
-    try:
-        summary = json.loads((folder / "summary.json").read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError):
-        return None
-    ended = isinstance(summary, dict) and not (summary.get("interrupted", True) or summary.get("diverged", True))
-    return summary if ended else None
 
 
 def _take_up(folder: RunFolder, ended: bool, session: Session) -> list[Record]:

@@ -10,7 +10,7 @@ Importing this package imports numpy and nothing heavier.
 
 from ..io import cache_folder
 from ._catalogue import NAMED_DATASETS, NamedDataset
-from ._dataset import DataError, Dataset, Normalisation, Split
+from ._dataset import DataError, Dataset, Normalisation, Split, encode_targets
 from ._fetch import fetch
 from ._images import ImageFolder, find_images
 from ._load import Available, FileCheck, available, check, load

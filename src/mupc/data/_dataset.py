@@ -54,6 +54,21 @@ class Normalisation:
         return (raw.astype("float32") * self.scale - self.mean) / self.std
 
 
+def encode_targets(targets: np.ndarray, out_size: int, classifies: bool) -> np.ndarray:
+    """Return targets as a network of `out_size` outputs learns them: labels one-hot, regression unchanged."""
+    if not classifies:
+        if targets.ndim != 2 or targets.shape[1] != out_size:
+            raise DataError(f"targets have shape {targets.shape}", f"pass values of shape (n, {out_size})")
+        return targets.astype(np.float32)
+    if targets.ndim != 1 or not np.issubdtype(targets.dtype, np.integer):
+        raise DataError(f"labels are {targets.dtype} of shape {targets.shape}", "pass integers of shape (n,)")
+    if len(targets) and not 0 <= targets.min() <= targets.max() < out_size:
+        raise DataError(f"labels run from {targets.min()} to {targets.max()}", f"pass labels 0 to {out_size - 1}")
+    encoded = np.zeros((len(targets), out_size), np.float32)
+    encoded[np.arange(len(targets)), targets] = 1
+    return encoded
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class Split:
     """One part of a data set, as stored.
@@ -144,20 +159,7 @@ class Dataset:
 
     def encode(self, targets: np.ndarray) -> np.ndarray:
         """Return targets as the network learns them, `(n, out_size)` float32: labels one-hot, regression unchanged."""
-        targets = np.asarray(targets)
-        if self.classes is None:
-            if targets.ndim != 2 or targets.shape[1] != self.out_size:
-                raise DataError(f"targets have shape {targets.shape}", f"pass an array of shape (n, {self.out_size})")
-            return targets.astype(np.float32)
-        if targets.ndim != 1 or not np.issubdtype(targets.dtype, np.integer):
-            raise DataError(f"labels are {targets.dtype} of shape {targets.shape}", "pass integers of shape (n,)")
-        if len(targets) and not 0 <= targets.min() <= targets.max() < self.classes:
-            raise DataError(
-                f"labels run from {targets.min()} to {targets.max()}", f"pass labels 0 to {self.classes - 1}"
-            )
-        encoded = np.zeros((len(targets), self.classes), np.float32)
-        encoded[np.arange(len(targets)), targets] = 1
-        return encoded
+        return encode_targets(np.asarray(targets), self.out_size, self.classes is not None)
 
     def with_validation(self, fraction_or_count: float | int, seed: int = 0) -> Dataset:
         """Move a random part of the training split into a validation split.
