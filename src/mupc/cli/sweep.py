@@ -9,19 +9,6 @@ from .config import TrainingGroups, load
 from .flags import DataDir, ScreenFlags, hint
 from .runner import Command, CommandResult, Session
 
-DESCRIPTION = (
-    "Train over a grid of settings, or let a sampler choose them. Any flag below can vary: "
-    "--grid weight_lr=0.5,0.1,0.05 --grid activity_lr=log:0.01:1:5 --grid seed=0,1,2 trains every combination, 45 "
-    "cells. With --sampler tpe --trials 40, --grid weight_lr=log:0.001:1 draws from a range. Cells that differ only in "
-    "numbers (learning rates, seeds, λ) train side by side as one program. The lowest validation loss wins if there is "
-    "a validation split (--validation 0.2), otherwise the lowest training loss at the end. Writes sweep.json, "
-    "best.json (for mupc train --config), a figure, and sweep.db, an Optuna study that optuna-dashboard reads too. The "
-    "same command, or `mupc sweep work DIR`, goes on where it stopped. Run it several times to share the work."
-)
-WORK = (
-    "Work on a sweep that `mupc sweep` started, with as many processes as you like, on every machine that reaches its "
-    "database. A worker may be killed at any time: its cells go to another after three missed heartbeats."
-)
 GroupSize = Annotated[int | None, hint("(default: 32; tpe 8)")]
 RetryFailed = tyro.conf.FlagCreatePairsOff[bool]
 
@@ -76,14 +63,21 @@ class SearchGroups:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class SweepFlags(TrainingGroups, SearchGroups):  # the flags of the last base come first in help
-    """All flags of `mupc sweep`."""
+    """Train over a grid of settings, or let a sampler choose them. Any flag below can vary: --grid
+    weight_lr=0.5,0.1,0.05 --grid activity_lr=log:0.01:1:5 --grid seed=0,1,2 trains every combination, 45 cells. With
+    --sampler tpe --trials 40, --grid weight_lr=log:0.001:1 draws from a range. Cells that differ only in numbers
+    (learning rates, seeds, λ) train side by side as one program. The lowest validation loss wins if there is a
+    validation split (--validation 0.2), otherwise the lowest training loss at the end. Writes sweep.json, best.json
+    (for mupc train --config), a figure, and sweep.db, an Optuna study that optuna-dashboard reads too. The same
+    command, or `mupc sweep work DIR`, goes on where it stopped. Run it several times to share the work."""
 
     output: tyro.conf.OmitArgPrefixes[SweepOutputFlags]
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class WorkFlags(ScreenFlags):
-    """All flags of `mupc sweep work`."""
+    """Work on a sweep that `mupc sweep` started, with as many processes as you like, on every machine that reaches its
+    database. A worker may be killed at any time: its cells go to another after three missed heartbeats."""
 
     folder: Annotated[tyro.conf.Positional[str | None], hint("(or --storage)", "DIR")] = None
     """Folder of the sweep."""
@@ -122,6 +116,6 @@ def defaults(flags: SweepFlags) -> SweepFlags | None:
 
 
 COMMANDS = {
-    "": Command(flags=SweepFlags, description=DESCRIPTION, run=run, defaults=defaults),
-    "work": Command(flags=WorkFlags, description=WORK, run=run_worker),
+    "": Command(flags=SweepFlags, run=run, defaults=defaults),
+    "work": Command(flags=WorkFlags, run=run_worker),
 }

@@ -83,7 +83,8 @@ class TransferOutputFlags(ScreenFlags):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class TransferFlags:
-    """All flags."""
+    """Tune small, train large: choose both learning rates on a small network, by the loss on held-out data, and train
+    a large one with them. Writes a run folder: config.json, metrics.jsonl, summary.json and a figure."""
 
     data: tyro.conf.OmitArgPrefixes[TransferDataFlags]
     network: tyro.conf.OmitArgPrefixes[TransferNetworkFlags]
@@ -101,10 +102,6 @@ def run(flags: TransferFlags, session: Session) -> CommandResult:
 
 COMMAND = Command(
     flags=TransferFlags,
-    description=(
-        "Tune small, train large: choose both learning rates on a small network, by the loss on held-out data, and "
-        "train a large one with them. Writes a run folder: config.json, metrics.jsonl, summary.json and a figure."
-    ),
     run=run,
     spelling={
         "small": "--width and --hidden-layers",

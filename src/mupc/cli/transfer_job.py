@@ -95,9 +95,9 @@ class RecordedCells(collections.UserDict[tuple[NetworkSize, tuple[float, float]]
         self.folder = folder
         if not (folder.path / METRICS).exists():
             return
-        wanted, stored = json_ready(config), {}
+        wanted, stored = json_ready(config), dict[str, object]()
         with contextlib.suppress(ValueError):
-            stored = read(folder.path)["config"]
+            stored, _ = read(folder.path)
         for name in {**wanted, **stored}:
             if name != "verify" and wanted.get(name) != stored.get(name):
                 raise ValueError(
