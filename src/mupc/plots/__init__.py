@@ -1,5 +1,6 @@
 """Draw figures from saved tables, without JAX. Matplotlib is imported only to draw."""
 
+from .activities import draw_chain_dynamics, draw_forward_pass, draw_network_dynamics
 from .conditioning import (
     draw_activity_decay,
     draw_automatic_steps,
@@ -9,8 +10,6 @@ from .conditioning import (
 )
 from .coordinates import draw_coordinate_scaling, draw_layer_sizes
 from .credit_reach import draw_credit_reach
-from .forward_pass import draw_forward_pass
-from .inference_dynamics import draw_chain_dynamics, draw_network_dynamics
 from .landscape import draw_landscape
 from .learning_curve import draw_learning_curve
 from .performance import draw_performance

@@ -39,7 +39,8 @@ def draw_condition_grid(record: Record, path: PathLike, labels: Labels) -> None:
 def draw_extreme_eigenvalues(record: Record, path: PathLike, labels: Labels) -> None:
     """Draw λmax above and λmin below, over hidden layers; a column for each activation, a line for each width."""
     config = record["config"]
-    options: Options = {"xlabel": "hidden layers H", "sharex": True, "sharey": "row"}
+    ylabel = r"$\lambda_{\max}$", r"$\lambda_{\min}$"
+    options: Options = {"xlabel": "hidden layers H", "ylabel": ylabel, "sharex": True, "sharey": "row"}
     with style.saved_panels(path, 2, len(config["activations"]), record, **options) as (figure, axes):
         for (above, below), activation in zip(axes.T, config["activations"], strict=True):
             rows = select(record["data"], activation=activation)
@@ -55,8 +56,6 @@ def draw_extreme_eigenvalues(record: Record, path: PathLike, labels: Labels) -> 
             if negative:
                 sizes = len({(row["width"], row["depth"]) for row in negative})
                 below.set_title(f"$\\lambda_{{\\min}} < 0$ for a random target at {sizes} of the sizes", fontsize=9)
-        axes[0, 0].set_ylabel(r"$\lambda_{\max}$")
-        axes[1, 0].set_ylabel(r"$\lambda_{\min}$")
         style.legend_outside(figure, axes[0, 0])
 
 

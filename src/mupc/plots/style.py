@@ -102,15 +102,15 @@ def saved_panels(
     *,
     size: tuple[float, float] | None = None,
     xlabel: str = "",
-    ylabel: str = "",
+    ylabel: str | Sequence[str] = "",
     **options: Any,
 ) -> Iterator[tuple[Figure, Array]]:
     """Open a figure with equal panels, and save it as a PNG file at the end. Needs no screen.
 
     **Arguments:** the file; rows and columns of panels; the `record` of the data, to name its preset under the figure
     unless it is the paper's; the `size` of the figure in inches (default: `PANEL` for each panel); the labels of the
-    last row's x axes and of the first column's y axes; options of matplotlib's `subplots`. The panels are indexed
-    `axes[row, column]`.
+    last row's x axes and of the first column's y axes, or one for each row; options of matplotlib's `subplots`. The
+    panels are indexed `axes[row, column]`.
     """
     from matplotlib import rc_context
     from matplotlib.backends.backend_agg import FigureCanvasAgg
@@ -122,8 +122,8 @@ def saved_panels(
         axes = figure.subplots(rows, columns, squeeze=False, **options)
         for panel in axes[-1]:
             panel.set_xlabel(xlabel)
-        for panel in axes[:, 0]:
-            panel.set_ylabel(ylabel)
+        for panel, label in zip(axes[:, 0], [ylabel] * rows if isinstance(ylabel, str) else ylabel, strict=True):
+            panel.set_ylabel(label)
         yield figure, axes
         if record and record["preset"] != "paper":
             figure.supxlabel(f"{record['preset']} preset: not a reproduction", fontsize=8, color=GREY)

@@ -16,15 +16,14 @@ def draw_conditioning_over_training(record: Record, path: PathLike, labels: Labe
     """Draw κ above and test accuracy below, of the same runs: a column for each activation, a curve for each depth,
     and dashed the method to compare with."""
     config = record["config"]
-    options: Options = {"xlabel": "training step", "sharex": True, "sharey": "row"}
+    ylabel = style.KAPPA, ACCURACY
+    options: Options = {"xlabel": "training step", "ylabel": ylabel, "sharex": True, "sharey": "row"}
     with style.saved_panels(path, 2, len(config["activations"]), record, **options) as (figure, axes):
         for (above, below), activation in zip(axes.T, config["activations"], strict=True):
             _plot_conditioning(above, record, activation)
             for method, depth, look in _lines(config):
                 plot_accuracy(below, _runs(record, config, method, activation, depth), **look)
             below.set_ylim(PER_CENT)
-        axes[0, 0].set_ylabel(style.KAPPA)
-        axes[1, 0].set_ylabel(ACCURACY)
         for rates in config["rates"][1:]:
             axes[0, 0].plot([], [], "k--", label=labels[rates["method"]])
         style.legend_outside(figure, axes[0, 0])
@@ -37,8 +36,8 @@ def draw_conditioning_with_accuracies(record: Record, path: PathLike, labels: La
     large, method, colours = config["accuracies"], config["rates"][0]["method"], _colours(config)
     deepest = max(large["depths"])
     mupc = f"{labels['mupc']}, H = {deepest}"
-    panels = style.saved_panels(path, 2, len(config["activations"]), record, xlabel="training step", sharey="row")
-    with panels as (figure, axes):
+    options: Options = {"xlabel": "training step", "ylabel": (ACCURACY, style.KAPPA), "sharey": "row"}
+    with style.saved_panels(path, 2, len(config["activations"]), record, **options) as (figure, axes):
         for (above, below), activation in zip(axes.T, config["activations"], strict=True):
             for depth in large["depths"]:
                 runs = _runs(record, large, method, activation, depth)
@@ -48,8 +47,6 @@ def draw_conditioning_with_accuracies(record: Record, path: PathLike, labels: La
             _plot_conditioning(below, record, activation)
             above.set(title=f"{style.written(activation)}, N = {large['widths'][0]}", ylim=PER_CENT)
             below.set_title(f"{style.written(activation)}, N = {config['widths'][0]}")
-        axes[0, 0].set_ylabel(ACCURACY)
-        axes[1, 0].set_ylabel(style.KAPPA)
         style.legend_outside(figure, *axes[::-1, 0], order=[f"H = {depth}" for depth in colours])
         figure.suptitle(_title(config, labels))
 
