@@ -145,9 +145,9 @@ def select(rows: Iterable[Record], **wanted: object) -> list[Record]:
     return [row for row in rows if all(name in row and row[name] == value for name, value in wanted.items())]
 
 
-def medians(rows: Iterable[Record], x: str, y: str) -> dict[Any, Number]:
+def medians(rows: Iterable[Record], x: str, y: str) -> dict[Number, Number]:
     """Return the median of the rows' y, over seeds, at each of their x in order; None is left out."""
-    found: dict[Any, list[Number]] = {}
+    found: dict[Number, list[Number]] = {}
     for row in rows:
         if row[y] is not None:
             found.setdefault(row[x], []).append(row[y])
