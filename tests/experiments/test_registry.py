@@ -9,6 +9,7 @@ import pytest
 
 from mupc import experiments
 from mupc.experiments._claims import CLAIMS
+from mupc.experiments._declaration import CHECKED, PROTOCOLS
 
 # By hand, from claims.md.
 _TEXT = """
@@ -57,6 +58,14 @@ def test_ids_name_one_claim_of_a_figure_and_all_of_the_page_are_judged():
         ids |= set(found)
     patterns = [re.sub(r"\\{.*?\\}", ".+", re.escape(name)) for name in CLAIMS]
     assert [pattern for pattern in patterns if not any(re.fullmatch(pattern, name) for name in ids)] == []
+
+
+def test_every_section_of_protocols_is_followed_and_every_check_is_of_a_claim():
+    figures = [experiments.find_figure(slug).load() for slug in (*SLUGS, *experiments.BEYOND)]
+    followed = {text for figure in figures for config in figure.presets.values() for text in config.protocol}
+    assert [name for name, texts in PROTOCOLS.items() if not followed.issuperset(texts)] == []
+    ids = {f"{figure.slug}/{claim.id}" for figure in figures for claim in figure.claims(figure.config("paper"), [])}
+    assert CHECKED.keys() <= ids
 
 
 def test_unknown_figures_say_what_to_do():

@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from ._claims import Claim, Finding, MissingCellsError, judge
+from ._declaration import cells_over
 from ._figure import FigureCell, FigureConfig, Finished, Row, RunContext, Table, select
 from ._methods import ERROR_SPACE, METHODS, PAPER_BATCH, build, load
 from ._store import key
@@ -126,24 +127,18 @@ class TrainingCell(FigureCell):
 def cells(config: TrainingConfig, finished: Finished) -> list[FigureCell]:
     """Return, method by method, the tuning runs, and the runs on all seeds with the rates that finished ones decide."""
     found: dict[FigureCell, None] = {}
-    kinds = itertools.product(config.rates, config.activations, config.widths, config.depths)
-    for rates, activation, width, depth in kinds:
-        base = _base_cell(config, rates, activation, width, depth)
-        tuning = _tuning_cells(config, rates, base)
-        chosen = choose(tuning, finished) if tuning else rates.candidates[0]
-        found |= dict.fromkeys(tuning)
-        if chosen is not None:
-            runs = dataclasses.replace(base, eta=chosen[0], beta=chosen[1])
-            found |= dict.fromkeys(dataclasses.replace(runs, seed=seed) for seed in range(config.seeds))
+    sizes = {"activation": config.activations, "width": config.widths, "depth": config.depths}
+    unset = {"eta": 0.0, "beta": 0.0, "seed": 0, "validation": 0.0}
+    for rates in config.rates:
+        epochs = config.epochs if rates.epochs is None else rates.epochs
+        for base in cells_over(TrainingCell, config, method=rates.method, epochs=epochs, **sizes, **unset):
+            tuning = _tuning_cells(config, rates, base)
+            chosen = choose(tuning, finished) if tuning else rates.candidates[0]
+            found |= dict.fromkeys(tuning)
+            if chosen is not None:
+                runs = dataclasses.replace(base, eta=chosen[0], beta=chosen[1])
+                found |= dict.fromkeys(dataclasses.replace(runs, seed=seed) for seed in range(config.seeds))
     return list(found)
-
-
-def _base_cell(config: TrainingConfig, rates: Rates, activation: str, width: int, depth: int) -> TrainingCell:
-    """Return the run of seed 0, without rates."""
-    epochs = config.epochs if rates.epochs is None else rates.epochs
-    run: Row = {"method": rates.method, "activation": activation, "width": width, "depth": depth, "epochs": epochs}
-    run |= {name: getattr(config, name) for name in ("data", "evaluate_every", "augment", "verify", "precision")}
-    return TrainingCell(**run, eta=0.0, beta=0.0, seed=0, validation=0.0)
 
 
 def _tuning_cells(config: TrainingConfig, rates: Rates, base: TrainingCell) -> list[TrainingCell]:
