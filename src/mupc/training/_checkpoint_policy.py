@@ -11,6 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.tree_util import keystr
 
+from ..learning import AlgorithmState
 from ._checkpoints import Checkpoint, Checkpoints
 from ._state import Position, TrainState
 from ._step import Trace
@@ -69,15 +70,14 @@ class CheckpointPolicy:
         end = time.monotonic()
         self.next_checkpoint_time = end + PAUSE * (end - begin)
 
-    def resume(self, state: TrainState, blank: Trace) -> bool:
-        """Fill the state from the newest checkpoint; return whether there was one."""
+    def resume(self, start: TrainState, blank: Trace) -> TrainState | None:
+        """Return the state in the newest checkpoint, if there is one; `start` and `blank` show its form."""
         if self.checkpoints is None:
-            return False
-        resumed = False
+            return None
+        resumed = None
         try:
             if (found := self.checkpoints.newest()) is not None:
-                self._restore(found, state, blank)
-                resumed = True
+                resumed = self._restored(found, start.position.state, blank)
         except Exception:
             if not self.checkpoints.scratch:
                 raise
@@ -86,8 +86,8 @@ class CheckpointPolicy:
             self.next_checkpoint_time = time.monotonic() + WAIT
         return resumed
 
-    def _restore(self, found: Checkpoint, state: TrainState, blank: Trace) -> None:
-        arrays, about, template = found.arrays(), found.about, state.position.state
+    def _restored(self, found: Checkpoint, template: AlgorithmState, blank: Trace) -> TrainState:
+        arrays, about = found.arrays(), found.about
         position = last_finite = Position(
             _filled(template, "state", arrays, found.path), found.step, (), about["seconds"]
         )
@@ -96,10 +96,10 @@ class CheckpointPolicy:
             position = position._replace(traces=(trace,))
         if any(name.startswith("good.") for name in arrays):
             last_finite = Position(_filled(template, "good", arrays, found.path), about["good"])
-        state.histories = about["history"] if position.many else [about["history"]]
-        state.losses = [arrays["losses"]] if "losses" in arrays else []
-        state.position, state.last_finite = position, last_finite
+        histories = about["history"] if position.many else [about["history"]]
+        state = TrainState(position, last_finite, histories, (arrays["losses"],) if "losses" in arrays else ())
         self.saved = found.step, state.records
+        return state
 
 
 def _arrays(trees: dict[str, Any]) -> dict[str, np.ndarray]:

@@ -23,8 +23,8 @@ HALVINGS = 5
 
 
 class TrainLoop:
-    """Trains until the plan is done, every run has diverged, or a callback or `stop` ends it. A run that diverges is
-    left out of all that follows.
+    """The training loop: train until the plan is done, every run has diverged, or a callback or `stop` ends it. A run
+    that diverges is left out of all that follows.
 
     **Arguments:** the `job` and its `plan`, what evaluates (`evaluate`, with the device's programs), `callbacks`, the
     `policy` for checkpoints, whether to halve the rate after a divergence, and `stop`.
@@ -53,19 +53,21 @@ class TrainLoop:
         steps = jnp.zeros((*runs, plan.interval), dtype)
         network = self.programs.pick(learner.network, 0)
         blank = Trace(steps, steps, jnp.zeros((*runs, network.layer_count), dtype))
-        state = TrainState.start(learner, runs)
-        if self.policy.resume(state, blank):
-            self.begin -= max(history[-1]["seconds"] for history in state.histories)
-        else:
+        start = TrainState.start(learner, runs)
+        state = self.policy.resume(start, blank)
+        if state is None:
+            state = start
             self._look(state)
+        else:
+            self.begin -= max(history[-1]["seconds"] for history in state.histories)
         while state.position.step < plan.total and not state.all_lost and not self._stops():
-            self._advance(state, blank)
-        self._save_where_it_stopped(state)
+            state = self._advance(state, blank)
+        state = self._save_where_it_stopped(state)
         losses = state.all_losses(blank)
         return [self._result(state, index, self.programs.pick(losses, index)) for index in range(len(state.histories))]
 
-    def _advance(self, state: TrainState, blank: Trace) -> None:
-        """Train up to the next evaluation or checkpoint."""
+    def _advance(self, state: TrainState, blank: Trace) -> TrainState:
+        """Return the state at the next evaluation or checkpoint."""
         position = state.position
         evaluation = self.plan.next_evaluation(position.step)
         end = min(evaluation, self.policy.next_step(position.step))
@@ -74,14 +76,15 @@ class TrainLoop:
         learner, trace = self.programs.run_interval(
             job, position.state, range(position.step, end), self.plan.per_epoch, blank
         )
-        state.position = position.after(learner, trace, end, time.perf_counter() - started)
+        state = state._replace(position=position.after(learner, trace, end, time.perf_counter() - started))
         back = False
         if end == evaluation:
             self._look(state)
             back = state.goes_back
-            state.evaluated(self.programs)
+            state = state.evaluated(self.programs)
         if not state.all_lost:
             self.policy.save(state, now=back, last=state.position.step == self.plan.total)
+        return state
 
     def _look(self, state: TrainState) -> None:
         """Evaluate, and add a record to the history of every run that goes on."""
@@ -118,11 +121,13 @@ class TrainLoop:
     def _stops(self) -> bool:
         return self.ended or (self.stop is not None and self.stop())
 
-    def _save_where_it_stopped(self, state: TrainState) -> None:
-        if state.position.step < self.plan.total and not state.all_lost:
-            if not state.position.finite:
-                state.position = state.last_finite
-            self.policy.save(state, now=True)
+    def _save_where_it_stopped(self, state: TrainState) -> TrainState:
+        if state.position.step == self.plan.total or state.all_lost:
+            return state
+        if not state.position.finite:
+            state = state._replace(position=state.last_finite)
+        self.policy.save(state, now=True)
+        return state
 
     def _result(self, state: TrainState, index: int, losses: np.ndarray) -> FitResult:
         history = state.histories[index]

@@ -1,6 +1,5 @@
 """Where training stands between two dispatches."""
 
-import dataclasses
 import math
 import operator
 from typing import Any, NamedTuple
@@ -60,8 +59,7 @@ class Position(NamedTuple):
         return all(np.all(np.isfinite(leaf)) for leaf in leaves)
 
 
-@dataclasses.dataclass
-class TrainState:
+class TrainState(NamedTuple):
     """Everything about a training run, or many runs side by side, that changes.
 
     - `position`: where it stands. `last_finite`: each run as of its last evaluation that was finite.
@@ -71,13 +69,13 @@ class TrainState:
     position: Position
     last_finite: Position
     histories: list[list[Record]]
-    losses: list[np.ndarray]
+    losses: tuple[np.ndarray, ...] = ()
 
     @classmethod
     def start(cls, state: AlgorithmState, runs: tuple[int, ...]) -> "TrainState":
         """Return the state before the first step."""
         position = Position(state)
-        return cls(position, position, [[] for _ in range(math.prod(runs))], [])
+        return cls(position, position, [[] for _ in range(math.prod(runs))])
 
     @property
     def records(self) -> int:
@@ -94,21 +92,20 @@ class TrainState:
         """Whether the last evaluation found a divergence after which training goes on from before it."""
         return bool(self.histories[0]) and BACK_TO in self.histories[0][-1]
 
-    def evaluated(self, programs: DevicePrograms) -> None:
-        """Go back after a divergence; otherwise remember the runs that are finite."""
+    def evaluated(self, programs: DevicePrograms) -> "TrainState":
+        """Return the state after an evaluation: back after a divergence, otherwise with the runs that are finite."""
         if self.goes_back:
-            self.position = self.last_finite
-            return
+            return self._replace(position=self.last_finite)
         trace = self.position.trace
-        if trace is not None:
-            self.losses.append(np.asarray(trace.losses))
-        self.position = Position(self.position.state, self.position.step)
+        losses = self.losses if trace is None else (*self.losses, np.asarray(trace.losses))
+        position, last_finite = Position(self.position.state, self.position.step), self.last_finite
         lost = np.asarray([is_lost(history) for history in self.histories])
         if not lost.any():
-            self.last_finite = self.position
+            last_finite = position
         elif not lost.all():
-            kept = programs.choose(jnp.asarray(lost), self.last_finite.state, self.position.state)
-            self.last_finite = self.position._replace(state=kept)
+            kept = programs.choose(jnp.asarray(lost), last_finite.state, position.state)
+            last_finite = position._replace(state=kept)
+        return TrainState(position, last_finite, self.histories, losses)
 
     def network(self, programs: DevicePrograms, index: int) -> AbstractNetwork:
         """Return the network of one run; after a divergence the last that was finite."""
