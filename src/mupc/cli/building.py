@@ -57,11 +57,8 @@ def make_energy(flags: TrainFlags) -> Energy:
 
 def train_config(flags: TrainFlags, dataset: Dataset, **settings: Any) -> TrainConfig:
     """Return the configuration of training, with further `settings` that are not flags of every command."""
-    chosen = {
-        "weight_lr": flags.chosen_weight_lr,
-        "energy": make_energy(flags),
-        "evaluate_every": evaluation_interval(flags, len(dataset.train)),
-    }
+    every = evaluation_interval(flags, len(dataset.train))
+    chosen = {"weight_lr": flags.chosen_weight_lr, "energy": make_energy(flags), "evaluate_every": every}
     return TrainConfig(**pick(flags, TrainConfig) | chosen | settings)
 
 
@@ -104,12 +101,8 @@ def make_solver(flags: TrainFlags) -> AbstractSolver:
             raise ValueError(f"{wrong}: leave it out, or use --solver {users}.")
     if flags.solver == "adam" and not isinstance(flags.chosen_activity_lr, float):
         raise ValueError(f"--activity-lr {flags.activity_lr} needs --solver gd: give adam a number, such as 0.01.")
-    steps = flags.hidden_layers if choice.steps is None else choice.steps
-    defaults = {
-        "activity_lr": flags.chosen_activity_lr,
-        "inference_steps": None if flags.activity_lr == "auto" else steps,
-        "inference_tol": choice.tol,
-    }
+    steps = None if flags.activity_lr == "auto" else choice.steps or flags.hidden_layers
+    defaults = {"activity_lr": flags.chosen_activity_lr, "inference_steps": steps, "inference_tol": choice.tol}
     given = {name: getattr(flags, name) for name in choice.flags}
     chosen = {name: defaults.get(name) if value is None else value for name, value in given.items()}
     return choice.make(**{ARGUMENTS.get(name, name): value for name, value in chosen.items()})

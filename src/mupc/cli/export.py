@@ -1,7 +1,7 @@
 """`mupc export`: one file with the trained network of a run and everything that prediction needs."""
 
 import dataclasses
-from typing import Annotated
+from typing import Annotated, Any
 
 import tyro
 
@@ -32,15 +32,14 @@ def run(flags: ExportFlags, session: Session) -> CommandResult:
 
     network, notes = open_model(flags.run)
     save_model(path, network, notes)
-    summary = {
+    unknown = f"{flags.run} does not describe its data: `mupc predict` takes inputs as they are"
+    summary: dict[str, Any] = {
         "out": str(path),
         "bytes": path.stat().st_size,
         "weights": sum(leaf.size for leaf in jax.tree.leaves(network)),
         **{name: getattr(notes, name) for name in ("data", "image_shape", "classes", "loss")},
-        "warnings": [],
+        "warnings": [] if notes.normalisation else [unknown],
     }
-    if notes.normalisation is None:
-        summary["warnings"] = [f"{flags.run} does not describe its data: `mupc predict` takes inputs as they are"]
     about = "" if notes.data is None else f" trained on {notes.data}"
     session.say(f"{path}: {summary['weights']:,} weights{about}, {summary['bytes']:,} bytes")
     session.warn(summary["warnings"])

@@ -1,12 +1,11 @@
 """Predict new samples: from a trained network and a file or folder to a table."""
 
 import csv
-import dataclasses
 import io
 import math
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
@@ -28,8 +27,7 @@ Columns = dict[str, np.ndarray]
 Summary = dict[str, Any]
 
 
-@dataclasses.dataclass(frozen=True)
-class Samples:
+class Samples(NamedTuple):
     """New samples: their names, how to read some of them, and their targets if known."""
 
     names: list[str]
@@ -140,10 +138,8 @@ def _warnings(flags: PredictFlags, notes: Notes, outputs: np.ndarray, low: float
         found.append(f"{flags.model} does not say how its inputs were normalised: they were taken as they are")
     scale = getattr(notes.normalisation, "scale", 1.0)
     if isinstance(scale, float) and 0 < scale < 1 and (low < 0 or high > 1.5 / scale or high * scale < 0.1):
-        found.append(
-            f"stored values run from {low:g} to {high:g}, those of the training data from 0 to {1 / scale:g}: give "
-            "samples on the same scale, not normalised"
-        )
+        ranges = f"from {low:g} to {high:g}, those of the training data from 0 to {1 / scale:g}"
+        found.append(f"stored values run {ranges}: give samples on the same scale, not normalised")
     broken = int((~np.isfinite(outputs)).any(axis=1).sum())
     if broken:
         found.append(f"{broken} samples have outputs that are not finite: their classes mean nothing")

@@ -76,10 +76,8 @@ def _check_same(now: TrainFlags, was: TrainFlags) -> None:
     )
     for name in before.keys() - {"epochs"}:
         if after[name] != before[name]:
-            raise ValueError(
-                f"--resume goes on with the settings of the run, and its {flag(name)} is {before[name]}, not "
-                f"{after[name]}: leave it out, or start a new run with --config."
-            )
+            wrong = f"--resume goes on with the settings of the run, and its {flag(name)} is {before[name]}"
+            raise ValueError(f"{wrong}, not {after[name]}: leave it out, or start a new run with --config.")
     if now.epochs < was.epochs:
         raise ValueError(f"--epochs {now.epochs:g} is less than the {was.epochs:g} of the run: give more, or none.")
 

@@ -95,9 +95,8 @@ def _take_up(folder: RunFolder, ended: bool, session: Session) -> list[Record]:
     """Take a run back to its last checkpoint, and return the records up to there."""
     found, damaged = find_checkpoint(folder.path / CHECKPOINT.parent)
     if found is None and ended:
-        raise ValueError(
-            f"{folder.path} has no checkpoint from which to train on: start a new run with --config {folder.path}."
-        )
+        cure = f"start a new run with --config {folder.path}."
+        raise ValueError(f"{folder.path} has no checkpoint from which to train on: {cure}")
     step, past = (0, []) if found is None else (found.step, found.about["history"])
     folder.go_on(past)
     (folder.path / "summary.json").unlink(missing_ok=True)
@@ -270,16 +269,13 @@ def instabilities(flags: TrainFlags, records: list[Record]) -> list[str]:
         if last["train_loss"] > 3 * best["train_loss"]:
             descends = flags.method == "pc" and flags.solver in ACTIVITY_LR
             cure = "lower --activity-lr, then --weight-lr" if descends else "lower --weight-lr"
-            found.append(
-                f"training became unstable: the loss rose from {best['train_loss']:.3g} at step {best['step']} to "
-                f"{last['train_loss']:.3g}; {cure}, or use --schedule cosine"
-            )
+            rise = f"from {best['train_loss']:.3g} at step {best['step']} to {last['train_loss']:.3g}"
+            found.append(f"training became unstable: the loss rose {rise}; {cure}, or use --schedule cosine")
         plain = not (flags.activity_decay or flags.weight_decay or flags.orthogonality)
-        if plain and flags.method == "pc" and last["energy"] > 1.01 * flags.output_precision * last["train_loss"]:
-            found.append(
-                f"inference raised the energy from {flags.output_precision * last['train_loss']:.3g} to "
-                f"{last['energy']:.3g} instead of lowering it; lower --activity-lr"
-            )
+        start = flags.output_precision * last["train_loss"]
+        if plain and flags.method == "pc" and last["energy"] > 1.01 * start:
+            rise = f"from {start:.3g} to {last['energy']:.3g}"
+            found.append(f"inference raised the energy {rise} instead of lowering it; lower --activity-lr")
     return found
 
 
