@@ -1,7 +1,13 @@
 """Imports stay light: help, lists and data sets come at once, and large libraries only when they are needed."""
 
+import ast
 import subprocess
 import sys
+from pathlib import Path
+
+import mupc
+
+SOURCE = Path(mupc.__file__).parent
 
 STAGES = """
 import contextlib, io, sys
@@ -39,3 +45,17 @@ def test_imports_are_light():
     """In one process, from the lightest to the heaviest."""
     ended = subprocess.run([sys.executable, "-c", STAGES], capture_output=True, text=True, check=False)
     assert (ended.returncode, ended.stderr) == (0, "")
+
+
+def test_no_package_imports_private_modules_of_another():
+    """What others need is in a package's `__init__`."""
+    found = []
+    for path in sorted(SOURCE.rglob("*.py")):
+        package = path.relative_to(SOURCE).parts[:-1]
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.ImportFrom) and node.level:
+                base = package[: len(package) - node.level + 1]
+                target = (*base, *(node.module.split(".") if node.module else ()))
+                if target[:1] != package[:1] and any(part.startswith("_") for part in target):
+                    found.append(f"{path.relative_to(SOURCE)}: {'.'.join(target)}")
+    assert found == []

@@ -1,5 +1,7 @@
 """Construction: sizes, initial weights, multipliers, callables."""
 
+import pickle
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -167,3 +169,11 @@ def test_a_network_of_another_class_trains_once_its_problem_is_registered():
         framed, plain = train(Framed(inner), algorithm), train(inner, algorithm)
         np.testing.assert_array_equal(framed.losses, plain.losses)
         np.testing.assert_array_equal(framed.network.inner.hidden.weight, plain.network.hidden.weight)
+
+
+@pytest.mark.parametrize("activation", ["relu", "linear"])
+def test_networks_pickle(activation):
+    network = mupc.Network(4, 3, 5, 2, activation=activation, key=jr.key(0))
+    again = pickle.loads(pickle.dumps(network))
+    assert again.activation is network.activation
+    np.testing.assert_array_equal(again.hidden.weight, network.hidden.weight)

@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 import jax.random as jr
 
-from ..network import POLICIES
+from ..network import POLICIES, backend
 from ._config import BenchCase
 
 Timing = dict[str, Any]
@@ -71,7 +71,7 @@ def time_in_turns(calls: Mapping[str, CompiledCall], repeats: int) -> dict[str, 
     queue up and are awaited together, like the steps of a training run. A CPU could run two of them at the same time,
     so each is awaited there.
     """
-    queue = jax.default_backend() != "cpu"
+    queue = backend().platform != "cpu"
 
     def seconds(call: CompiledCall, count: int) -> float:
         begin = time.perf_counter()
@@ -107,7 +107,7 @@ def device_limits(precision: str, case: BenchCase) -> dict[str, CompiledCall]:
     """Compile a large square product in this precision, a copy, and the batched product of all hidden layers of a case,
     (H−1) × [N×N]·[N×B]. The keys name the rates that they show."""
     policy = POLICIES[precision]
-    size, length = (sizes["cpu" if jax.default_backend() == "cpu" else "other"] for sizes in (LARGE, COPIED))
+    size, length = (sizes["cpu" if backend().platform == "cpu" else "other"] for sizes in (LARGE, COPIED))
     layers, width, batch = max(1, case.hidden_layers - 1), case.width, case.batch_size
 
     def product(formula: str, *shapes: tuple[int, ...], work: int) -> CompiledCall:

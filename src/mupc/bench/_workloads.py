@@ -18,7 +18,7 @@ from .. import data
 from ..inference import ErrorSpace, GradientDescent, infer
 from ..io import checks, device, json_ready, versions
 from ..learning import BP, backprop_gradients, weight_gradients
-from ..network import Network, resolve_activation, resolve_precision
+from ..network import Network, backend, resolve_activation, resolve_precision
 from ..training import FitResult, Run, TrainConfig, fit, fit_many
 from . import _floors, _timing
 from ._baseline import baseline_update
@@ -262,7 +262,7 @@ def measure_case(case: BenchCase, config: BenchConfig) -> BenchRow:
     row["ratios"]["unrolled / mupc"], row["shares"]["floor"]
     ```
     """
-    name = config.precision or ("bf16" if jax.default_backend() == "gpu" else "float32")
+    name = config.precision or ("bf16" if backend().platform == "gpu" else "float32")
     about = {**dataclasses.asdict(case), "steps": case.inference_steps, "label": case.label}
     started = time.perf_counter()
     with _timing.without_disk_cache(), jax.enable_x64(name == "float64"):

@@ -57,7 +57,8 @@ def _describe(event: _errors.ParseErrorEvent, flags: type[Any]) -> str | None:
         case _errors.UnrecognizedArgs(tokens=tokens):
             return _unrecognised(tokens, list(_flag_names(flags)))
         case _errors.InvalidChoice(argument=argument, value=value, choices=choices):
-            return str(checks.unknown(argument.display_name(), value, choices))
+            known = sorted(choice for choice in choices if choice != "None")
+            return str(checks.unknown(argument.display_name(), value, known))
         case _errors.InstantiationFailure(argument=argument, message=message):
             about = "" if argument is None else f" {_name(argument)}"
             return f"error parsing{about}: {' '.join(message.split()).rstrip('.')};"

@@ -28,7 +28,7 @@ KEPT = ("train_loss", "test_loss", "test_accuracy", "validation_loss", "validati
 
 
 class CellTrainer:
-    """Trains cells together. A data set that is missing here shows at once, before this worker takes cells.
+    """Train cells together. A data set that is missing here shows at once, before this worker takes cells.
 
     **Arguments:** the plan of the sweep, this machine's folder with data sets, and whether to end early.
     """

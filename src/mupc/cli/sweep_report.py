@@ -131,7 +131,7 @@ def _written(value: object) -> str:
 
 
 class SweepProgress:
-    """Shows how far a sweep is, here and at other workers. Call `update` within the context `display`."""
+    """Show how far a sweep is, here and at other workers. Call `update` within the context `display`."""
 
     def __init__(self, session: Session, sweep: Sweep) -> None:
         varied = ", ".join(axis.name for axis in sweep.plan.axes)

@@ -18,7 +18,7 @@ class SafetyFlags:
     """How a run survives interruptions and divergence."""
 
     resume: Annotated[str | None, hint("(optional)", "RUN")] = None
-    """Go on with the run in this folder; more --epochs train it on."""
+    """Go on with the run in this folder; more --epochs train it further."""
     keep: int = 2
     """Checkpoints to keep; 0 writes none."""
     checkpoint_every: Annotated[int | None, hint("(default: at evaluations)", "STEPS")] = None

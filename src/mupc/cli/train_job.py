@@ -54,7 +54,7 @@ def train(flags: TrainFlags, output: TrainOutputFlags, safety: SafetyFlags, sess
             summary = {} if new else folder.read("summary.json")
             ended = not (summary.get("interrupted", True) or summary.get("diverged", True))
             if ended and load(folder.path).epochs == flags.epochs:
-                session.say(f"the run in {folder.path} is finished; more --epochs train it on.")
+                session.say(f"the run in {folder.path} is finished; more --epochs train it further.")
                 return summary
             try:
                 past = [] if new else _take_up(folder, ended, session)
@@ -162,7 +162,7 @@ def parts(record: Record, rate: float | None) -> list[str]:
 
 
 class ReachMeter:
-    """A metric of `fit`: credit reach on the first training batch. `latest` is that of the last finite network."""
+    """Measure credit reach on the first training batch."""
 
     def __init__(self, algorithm: AbstractAlgorithm, config: TrainConfig, dataset: Dataset) -> None:
         self.solver = algorithm.solver if isinstance(algorithm, PC) else None
@@ -170,20 +170,20 @@ class ReachMeter:
         batch = slice(0, config.batch_size)
         self.x = dataset.normalisation(dataset.train.raw[batch])
         self.y = dataset.encode(dataset.train.targets[batch])
-        self.latest: CreditReach | None = None
 
     def regime(self, network: Network) -> str | None:
-        """Return the regime in which a network would take its next step; None without inference, or if the network is
-        not finite any more."""
+        """Return the regime in which a network would take its next step: a metric of `fit`."""
+        found = self.reach(network)
+        return None if found is None else found.regime
+
+    def reach(self, network: Network) -> CreditReach | None:
+        """Return the credit reach of a network; None without inference, or if the network is not finite any more."""
         if self.solver is None:
             return None
         config = self.config
         solution = infer(network, self.x, self.y, self.solver, energy=config.energy, precision=config.precision)
         found = credit_reach(network, solution, self.x, self.y, optimiser=self.config.optimiser)
-        if not np.all(np.isfinite(found.gradient_norms)):
-            return None
-        self.latest = found
-        return found.regime
+        return found if np.all(np.isfinite(found.gradient_norms)) else None
 
 
 def _run(
@@ -216,10 +216,8 @@ def _run(
             if not records:
                 raise
     latest = (recorder.network or network) if result is None else result.network
-    if result is not None and meter.latest is None:  # all steps were taken before, and none was left to measure at
-        meter.regime(result.network)
     save(folder.path / CHECKPOINT, latest)
-    reach = json_ready(summarise_reach(meter.latest, flags, records))
+    reach = json_ready(summarise_reach(meter.reach(latest), flags, records))
     curve = {folder.path.name: [record for record in records if BACK_TO not in record]}
     plots.draw_learning_curve(curve, folder.path / "figures" / "learning-curve.png")
     if "entry_sizes" in reach:

@@ -116,7 +116,7 @@ def infer_batch(
     policy: Precision,
     history: bool = False,
 ) -> Solution:
-    """`infer` on arguments that are checked and cast."""
+    """Run `infer` on arguments that are checked and cast."""
     problem = pose(network, batch, energy, policy)
     solved = solve(solver, problem, history)
     penalties: Array | float = jnp.sum(energy.layer_penalties(network)) if energy.penalises_weights else 0.0

@@ -65,7 +65,7 @@ class AlgorithmState(eqx.Module):
 
 
 class StepReport(NamedTuple):
-    """What a step reports: the loss of the prediction before learning, the energy that inference left, and the root
+    """The report of a step: the loss of the prediction before learning, the energy that inference left, and the root
     mean square entry of each layer's gradient."""
 
     loss: Scalar

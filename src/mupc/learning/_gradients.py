@@ -79,7 +79,7 @@ def checked_inputs(network: Network, solution: Solution, x: Rows | None) -> tupl
 
 @eqx.filter_jit
 def solution_gradients(network: SomeNetwork, solution: Solution, x: Inputs, energy: Energy) -> SomeNetwork:
-    """`weight_gradients` on arguments that are checked and cast, with the penalties of any energy. Errors carry a
+    """Run `weight_gradients` on arguments that are checked and cast, with the penalties of any energy. Errors carry a
     factor λ, which is divided out."""
     errors = jax.tree.map(lambda e: e / energy.output_precision, solution.errors)
     policy = POLICIES[solution.precision]

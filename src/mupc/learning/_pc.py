@@ -57,7 +57,7 @@ class PC(AbstractAlgorithm):
         return state.descended(gradients, context), report
 
     def predict(self, network: AbstractNetwork, batch: Batch, context: LearningContext) -> Outputs:
-        """By the forward pass; with a free input, by inference."""
+        """Predict by the forward pass; with a free input, by inference."""
         policy = context.policy.full
         if not batch.free_input:
             return network.forward_pass(batch.x, policy)[1]

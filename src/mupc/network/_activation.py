@@ -34,6 +34,12 @@ class Activation:
     def __call__(self, z: Values) -> Values:
         return self.function(z)
 
+    def __reduce__(self) -> tuple[Callable[..., "Activation"], tuple[object, ...]]:
+        """Pickle an activation of ours by its name."""
+        if ACTIVATIONS.get(self.name) is self:
+            return resolve_activation, (self.name,)
+        return Activation, (self.name, self.function, self.exact_difference)
+
     def derivative(self, z: Values) -> Values:
         """Return φ′(z), elementwise, with JAX's convention at kinks."""
         return jax.jvp(self.function, (z,), (jnp.ones_like(z),))[1]

@@ -43,7 +43,7 @@ class ClaimedCell:
 
 
 class CellRecord(TypedDict):
-    """All that is known of a cell. Its state is complete, failed, running or waiting; the value is None unless it is
+    """Everything known about a cell. Its state is complete, failed, running or waiting; the value is None unless it is
     finite; of the attempts exactly one is completed when all is well."""
 
     cell: int

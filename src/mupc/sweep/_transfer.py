@@ -31,7 +31,7 @@ EPOCHS = 3
 
 @dataclasses.dataclass(frozen=True)
 class TransferStudy:
-    """Trains networks of any size with any rates. What is in `done` is not trained again."""
+    """Train networks of any size with any rates. What is in `done` is not trained again."""
 
     dataset: Dataset
     grid: tuple[tuple[float, ...], ...]

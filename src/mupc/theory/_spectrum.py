@@ -11,7 +11,7 @@ from jaxtyping import ArrayLike, Float64
 
 from ..inference import Energy
 from ..io import checks
-from ..network import Network, Rows
+from ..network import Network, Rows, backend
 from ._condition import Condition
 from ._hessian import Ends, HessianBlocks, Vectors, hessian_blocks
 
@@ -185,7 +185,7 @@ def spectrum(
 
 def _dense(blocks: HessianBlocks) -> Values:
     """Compute every eigenvalue, on the accelerator if JAX has one."""
-    if jax.default_backend() != "cpu":
+    if backend().platform != "cpu":
         with jax.enable_x64(True):
             return np.asarray(jnp.linalg.eigvalsh(jnp.asarray(blocks.dense()), symmetrize_input=False))
     whole = blocks.dense().T  # the same matrix, in the order in which LAPACK can overwrite it

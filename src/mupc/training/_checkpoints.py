@@ -193,7 +193,7 @@ def _plain(value: Any) -> Any:
 
 def _reason(error: Exception) -> str:
     """Return what went wrong, in a few words."""
-    code = re.search(r"os_error_code='(\d+)'", str(error))  # how orbax tells of the disk
+    code = re.search(r"os_error_code='(\d+)'", str(error))  # how orbax reports errors of the disk
     if code:
         return os.strerror(int(code[1]))
     return (isinstance(error, OSError) and error.strerror) or " ".join(str(error).split())[:200]

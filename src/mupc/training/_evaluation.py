@@ -28,7 +28,7 @@ RECORDED = (
 
 @dataclasses.dataclass(frozen=True)
 class TrainStatus:
-    """What callbacks receive after each evaluation.
+    """The argument of callbacks after each evaluation.
 
     - `record`: what was measured. `history`: all records of the run, this one the last.
     - `network`: as it is now. `run`: the number of the run in `fit_many`, 0 in `fit`.
@@ -67,7 +67,7 @@ def check_hooks(metrics: Metrics | None, callbacks: Callbacks, stop: Callable[[]
 
 
 class Evaluation:
-    """Scores networks on whole splits and describes each in a record."""
+    """Score networks on whole splits and describe each in a record."""
 
     def __init__(self, programs: DevicePrograms, job: TrainJob, dataset: Dataset, metrics: Metrics | None) -> None:
         self.programs, self.job, self.metrics = programs, job, dict(metrics or {})

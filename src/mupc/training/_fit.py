@@ -36,7 +36,7 @@ def fit(
     split. If the loss or a weight is no longer finite, training ends there and returns the last finite network.
 
     With a folder for `checkpoints`, the same call goes on where the last one was interrupted, and on a CPU it ends with
-    the same weights to the bit. More `epochs` train a finished run on.
+    the same weights to the bit. More `epochs` train a finished run further.
 
     **Arguments:**
 

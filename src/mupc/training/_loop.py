@@ -15,7 +15,7 @@ from ._checkpoint_policy import CheckpointPolicy
 from ._config import StepPlan
 from ._evaluation import Callbacks, Evaluation, TrainStatus
 from ._result import FitResult, describe_end
-from ._state import BACK_TO, TrainState, halvings, is_lost
+from ._state import BACK_TO, TrainState, halvings, has_diverged
 from ._step import Trace, TrainJob
 
 HALVINGS = 5
@@ -60,7 +60,7 @@ class TrainLoop:
             self._look(state)
         else:
             self.begin -= max(history[-1]["seconds"] for history in state.histories)
-        while state.position.step < plan.total and not state.all_lost and not self._stops():
+        while state.position.step < plan.total and not state.all_diverged and not self._stops():
             state = self._advance(state, blank)
         state = self._save_where_it_stopped(state)
         losses = state.all_losses(blank)
@@ -82,7 +82,7 @@ class TrainLoop:
             self._look(state)
             back = state.goes_back
             state = state.evaluated(self.programs)
-        if not state.all_lost:
+        if not state.all_diverged:
             self.policy.save(state, now=back, last=state.position.step == self.plan.total)
         return state
 
@@ -93,7 +93,7 @@ class TrainLoop:
         taken = 0 if trace is None else trace.losses.shape[-1]
         for index, found in enumerate(self.evaluate(position)):
             history = state.histories[index]
-            if is_lost(history):
+            if has_diverged(history):
                 continue
             record = {
                 "step": position.step,
@@ -122,7 +122,7 @@ class TrainLoop:
         return self.ended or (self.stop is not None and self.stop())
 
     def _save_where_it_stopped(self, state: TrainState) -> TrainState:
-        if state.position.step == self.plan.total or state.all_lost:
+        if state.position.step == self.plan.total or state.all_diverged:
             return state
         if not state.position.finite:
             state = state._replace(position=state.last_finite)
@@ -131,7 +131,7 @@ class TrainLoop:
 
     def _result(self, state: TrainState, index: int, losses: np.ndarray) -> FitResult:
         history = state.histories[index]
-        if is_lost(history):
+        if has_diverged(history):
             losses = losses[: history[-1]["step"]]
         rates = [record["steps_per_second"] for record in history[2:] or history[1:]]
         return FitResult(
@@ -141,7 +141,7 @@ class TrainLoop:
             steps=len(losses),
             seconds_per_step=1 / float(np.median(rates)) if rates else math.nan,
             diverged=bool(history[-1]["diverged"]),
-            message=describe_end(history, is_lost(history), state.position.step, self.plan.total),
+            message=describe_end(history, has_diverged(history), state.position.step, self.plan.total),
             precision=self.job.context.precision,
         )
 

@@ -10,7 +10,7 @@ from ._state import BACK_TO, Record
 
 @dataclasses.dataclass(frozen=True)
 class FitResult:
-    """What `fit` returns.
+    """The result of `fit`.
 
     - `network`: as trained; after a divergence that of the last evaluation that was finite.
     - `history`: one record per evaluation, the first before any training.
@@ -39,9 +39,9 @@ class FitResult:
         return not self.diverged and self.steps < self.history[-1]["total_steps"]
 
 
-def describe_end(history: list[Record], lost: bool, step: int, total: int) -> str:
+def describe_end(history: list[Record], diverged: bool, step: int, total: int) -> str:
     """Return a sentence on how training ended."""
-    if lost:
+    if diverged:
         before, last = history[-2], history[-1]
         return (
             f"training diverged between step {before.get(BACK_TO, before['step'])} and step {last['step']}: the loss "

@@ -83,9 +83,9 @@ class TrainState(NamedTuple):
         return sum(map(len, self.histories))
 
     @property
-    def all_lost(self) -> bool:
+    def all_diverged(self) -> bool:
         """Whether every run has diverged for good."""
-        return all(map(is_lost, self.histories))
+        return all(map(has_diverged, self.histories))
 
     @property
     def goes_back(self) -> bool:
@@ -99,18 +99,18 @@ class TrainState(NamedTuple):
         trace = self.position.trace
         losses = self.losses if trace is None else (*self.losses, np.asarray(trace.losses))
         position, last_finite = Position(self.position.state, self.position.step), self.last_finite
-        lost = np.asarray([is_lost(history) for history in self.histories])
-        if not lost.any():
+        diverged = np.asarray([has_diverged(history) for history in self.histories])
+        if not diverged.any():
             last_finite = position
-        elif not lost.all():
-            kept = programs.choose(jnp.asarray(lost), last_finite.state, position.state)
+        elif not diverged.all():
+            kept = programs.choose(jnp.asarray(diverged), last_finite.state, position.state)
             last_finite = position._replace(state=kept)
         return TrainState(position, last_finite, self.histories, losses)
 
     def network(self, programs: DevicePrograms, index: int) -> AbstractNetwork:
         """Return the network of one run; after a divergence the last that was finite."""
-        lost = is_lost(self.histories[index])
-        return programs.pick((self.last_finite if lost else self.position).state.network, index)
+        diverged = has_diverged(self.histories[index])
+        return programs.pick((self.last_finite if diverged else self.position).state.network, index)
 
     def all_losses(self, blank: Trace) -> np.ndarray:
         """Return the training losses of all steps."""
@@ -118,7 +118,7 @@ class TrainState(NamedTuple):
         return np.concatenate([np.asarray(blank.losses)[..., :0], *self.losses, *rest], axis=-1)
 
 
-def is_lost(history: list[Record]) -> bool:
+def has_diverged(history: list[Record]) -> bool:
     """Return whether a run has diverged for good. Before the first step none has."""
     return bool(history) and history[-1]["step"] > 0 and history[-1]["diverged"] and BACK_TO not in history[-1]
 

@@ -1,4 +1,4 @@
-"""What training calls on the device: steps of an interval, tuning, and evaluation."""
+"""The programs that training calls on the device: steps of an interval, tuning, and evaluation."""
 
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple, TypeVar
@@ -24,7 +24,7 @@ class TrainJob(eqx.Module):
 
 
 class Trace(eqx.Module):
-    """What the steps of an interval report: for each step the loss of the prediction and the energy that inference
+    """The reports of the steps of an interval: for each step the loss of the prediction and the energy that inference
     left, and for the last step the root mean square entry of each layer's gradient."""
 
     losses: Float[Array, "*runs capacity"]

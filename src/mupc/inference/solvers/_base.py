@@ -19,8 +19,8 @@ Stop = tuple[Bool[Array, ""], RESULTS]
 """Whether to stop, and why."""
 
 
-class Progress(NamedTuple):
-    """What the loop knows: the gradient norm at the start, the norm now, and the steps taken."""
+class LoopStatus(NamedTuple):
+    """The state of the loop: the gradient norm at the start, the norm now, and the steps taken."""
 
     first_norm: Scalar
     norm: Scalar
@@ -61,7 +61,7 @@ class AbstractSolver(eqx.Module, Generic[State]):
         """Return the next point and state, given the gradient at this point."""
 
     @abc.abstractmethod
-    def terminate(self, state: State, progress: Progress) -> Stop | None:
+    def terminate(self, state: State, progress: LoopStatus) -> Stop | None:
         """Return whether to stop before another step, and why. None: this solver always takes all steps."""
 
 
@@ -95,7 +95,7 @@ def check_limits(steps: int, tol: Real | None) -> None:
         checks.number("tol", tol, above=0, below=1)
 
 
-def converged_below(tol: Real | None, progress: Progress) -> Stop | None:
+def converged_below(tol: Real | None, progress: LoopStatus) -> Stop | None:
     """Stop when the gradient norm has fallen to the fraction `tol` of its start; None without a tolerance."""
     if tol is None:
         return None

@@ -11,7 +11,7 @@ from ...io import checks
 from ...network import Real, Scalar
 from .._problem import AbstractProblem, PerSample, Point, Unknowns
 from .._solution import RESULTS
-from ._base import AbstractSolver, Progress, Stop, check_limits, converged_below, either
+from ._base import AbstractSolver, LoopStatus, Stop, check_limits, converged_below, either
 
 ENOUGH = 0.2
 """A step must lower the energy by this part of what the linearised problem promises."""
@@ -118,7 +118,7 @@ class ErrorSpace(AbstractSolver[_Energies]):
         ended: tuple[Any, Any, _Attempt] = jax.lax.while_loop(unfinished, shorten, (jnp.zeros((), int), length, found))
         return ended[2]
 
-    def terminate(self, state: _Energies, progress: Progress) -> Stop | None:
+    def terminate(self, state: _Energies, progress: LoopStatus) -> Stop | None:
         converged = converged_below(self.tol, progress)
         limit = self.tol if self.energy_tol is None else self.energy_tol
         if limit is None:

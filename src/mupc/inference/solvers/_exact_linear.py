@@ -12,7 +12,7 @@ from ...network import Real
 from .._dense_problem import DenseProblem, Increments
 from .._energy import Energy
 from .._problem import AbstractProblem, Point, Unknowns
-from ._base import AbstractSolver, Progress, Stop, check_limits, converged_below
+from ._base import AbstractSolver, LoopStatus, Stop, check_limits, converged_below
 
 Matrix = Float[Array, "_ _"]
 Blocks = Float[Array, "blocks size size"]
@@ -74,7 +74,7 @@ class ExactLinear(AbstractSolver[_Factors]):
     ) -> tuple[Point, _Factors]:
         return problem.at(jax.tree.map(jnp.subtract, point.delta, _solve(state, cast(Increments, gradient)))), state
 
-    def terminate(self, state: _Factors, progress: Progress) -> Stop | None:
+    def terminate(self, state: _Factors, progress: LoopStatus) -> Stop | None:
         return converged_below(self.tol, progress)
 
 

@@ -12,7 +12,7 @@ from ...io import checks
 from ...network import Real, Scalar
 from .._problem import AbstractProblem, Point, Unknowns, zeros
 from .._solution import RESULTS
-from ._base import AbstractTunableSolver, Progress, Stop, check_limits, converged_below, either
+from ._base import AbstractTunableSolver, LoopStatus, Stop, check_limits, converged_below, either
 from ._spectrum import extremes
 
 AUTO = "auto"
@@ -145,7 +145,7 @@ class GradientDescent(AbstractTunableSolver[_Descent]):
         delta = jax.tree.map(lambda d, a: d - lr * a, point.delta, ahead)
         return problem.at(delta), _Descent(velocity, settings)
 
-    def terminate(self, state: _Descent, progress: Progress) -> Stop | None:
+    def terminate(self, state: _Descent, progress: LoopStatus) -> Stop | None:
         converged = converged_below(self.tol, progress)
         if converged is None or state.settings is None:
             return converged

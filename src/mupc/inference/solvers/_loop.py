@@ -10,7 +10,7 @@ from ...network import Scalar
 from .._problem import AbstractProblem, Point
 from .._solution import RESULTS, History
 from ..kernels import descend
-from ._base import AbstractSolver, AbstractTunableSolver, Progress
+from ._base import AbstractSolver, AbstractTunableSolver, LoopStatus
 from ._gradient_descent import GradientDescent
 
 
@@ -59,7 +59,7 @@ def solve(solver: AbstractSolver, problem: AbstractProblem, history: bool) -> So
     # the final gradient needs one more reach of layers; if nobody uses it, XLA removes it
     point = plan.last.adopt(carry.point, window)
     value, norm = plan.last.value(point), plan.last.norm(plan.last.gradient(point))
-    stop = solver.terminate(carry.state, Progress(first_norm, norm, carry.taken))
+    stop = solver.terminate(carry.state, LoopStatus(first_norm, norm, carry.taken))
     where: Any = RESULTS.where
     result: Any = RESULTS.steps_done if stop is None else where(*stop, RESULTS.not_converged)
     result = where(jnp.isfinite(value), result, RESULTS.nonfinite)
@@ -84,13 +84,13 @@ def _run(solver: AbstractSolver, window: AbstractProblem, carry: _Carry, count: 
             trace = _record(trace, carry.taken, window.value(carry.point), norm)
         point, state = solver.step(window, carry.point, gradient, carry.state)
         moved = carry._replace(point=point, state=state, taken=carry.taken + 1, history=trace)
-        stop = solver.terminate(carry.state, Progress(first_norm, norm, carry.taken))
+        stop = solver.terminate(carry.state, LoopStatus(first_norm, norm, carry.taken))
         if stop is None:
             return moved
         ends = stop[0] | ~jnp.isfinite(norm)
         return jax.tree.map(lambda old, new: jnp.where(ends, old, new), carry._replace(stopped=ends), moved)
 
-    if solver.terminate(carry.state, Progress(first_norm, first_norm, carry.taken)) is None:
+    if solver.terminate(carry.state, LoopStatus(first_norm, first_norm, carry.taken)) is None:
         return advance(carry) if count == 1 else jax.lax.fori_loop(0, count, lambda _, c: advance(c), carry)
     limit = carry.taken + count
     return jax.lax.while_loop(lambda c: (c.taken < limit) & ~c.stopped, advance, carry)

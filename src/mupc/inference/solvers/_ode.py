@@ -10,7 +10,7 @@ from ...io import checks
 from ...network import Real, Scalar
 from .._problem import AbstractProblem, Point, Unknowns
 from .._solution import RESULTS
-from ._base import AbstractSolver, Progress, Stop, check_limits, converged_below, either
+from ._base import AbstractSolver, LoopStatus, Stop, check_limits, converged_below, either
 
 if TYPE_CHECKING:
     import diffrax
@@ -117,7 +117,7 @@ class ODE(AbstractSolver[_FlowState]):
         solver = jax.tree.map(choose, following, solver)
         return problem.at(jax.tree.map(choose, moved, delta)), _FlowState(first, last, scale, solver, kept, jump)
 
-    def terminate(self, state: _FlowState, progress: Progress) -> Stop | None:
+    def terminate(self, state: _FlowState, progress: LoopStatus) -> Stop | None:
         why: Any = RESULTS.time_over
         over = state.start >= jnp.asarray(self.t1, state.start.dtype), why
         at_rest = converged_below(self.tol, progress)

@@ -12,7 +12,7 @@ from ...io import checks
 from ...network import Real
 from .._dense_problem import Increments
 from .._problem import AbstractProblem, Point, Unknowns
-from ._base import AbstractSolver, Progress, Stop, check_limits, converged_below
+from ._base import AbstractSolver, LoopStatus, Stop, check_limits, converged_below
 
 
 class Optax(AbstractSolver[optax.OptState]):
@@ -83,7 +83,7 @@ class Optax(AbstractSolver[optax.OptState]):
             updates = jax.tree.map(lambda leaf: self.lr * leaf, updates)
         return problem.at(jax.tree.map(jnp.add, point.delta, updates)), state
 
-    def terminate(self, state: optax.OptState, progress: Progress) -> Stop | None:
+    def terminate(self, state: optax.OptState, progress: LoopStatus) -> Stop | None:
         return converged_below(self.tol, progress)
 
 
