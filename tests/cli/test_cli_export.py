@@ -139,7 +139,7 @@ def test_mistakes(mupc, run_folder, tmp_path):
     refused(mupc("export", tmp_path / "run", target), "is not JSON")
     folder = tmp_path / "folder.safetensors"
     folder.mkdir()
-    refused(mupc("export", tmp_path / "run", folder, "--force"), "is there already")
+    refused(mupc("export", tmp_path / "run", folder, "--force"), "already exists")
     assert not target.exists()
 
 

@@ -127,7 +127,7 @@ def test_wrong_flags_of_every_command_end_in_one_line(mupc, argv, help):
     run = mupc(*argv)
     assert run.code == cli.USAGE_ERROR
     assert help in run.err and len(run.err.splitlines()) == 1
-    assert run.err.startswith(f"mupc {argv[0]}: ") and "--help` lists what there is." in run.err
+    assert run.err.startswith(f"mupc {argv[0]}: ") and "--help` lists all options." in run.err
 
 
 def test_unexpected_errors_offer_debug(mupc, monkeypatch):

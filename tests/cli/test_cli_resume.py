@@ -90,7 +90,7 @@ def test_the_end_of_a_run(train, resume):
     content = (run.folder / "metrics.jsonl").read_text()
     done = resume()
     assert (done.code, done.err) == (0, "")
-    assert done.out == f"the run in {run.folder} is finished; more --epochs train it on.\n"
+    assert done.out == f"the run in {run.folder} is finished; more --epochs train it further.\n"
     assert (run.folder / "metrics.jsonl").read_text() == content
 
     more = resume("--epochs", "2")

@@ -88,7 +88,7 @@ def test_parse_errors(toy):
         (["--depth", "2"], "there is no --depth: did you mean --hidden-layers?"),
     ):
         run = toy(fail(AssertionError()), *argv)
-        assert (run.code, run.err) == (2, f"mupc toy: {text} `mupc toy --help` lists what there is.\n")
+        assert (run.code, run.err) == (2, f"mupc toy: {text} `mupc toy --help` lists all options.\n")
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])

@@ -42,7 +42,7 @@ def parse(flags: type[Flags], argv: list[str], program: str, description: str, d
 
     def refuse(event: _errors.ParseErrorEvent) -> None:
         if (line := _describe(event, flags)) is not None:
-            raise ValueError(f"{line} `{program} --help` lists what there is.")
+            raise ValueError(f"{line} `{program} --help` lists all options.")
 
     options: dict[str, Any] = {} if default is None else {"default": default}
     with _errors.on_parse_error(refuse):
@@ -57,7 +57,7 @@ def _describe(event: _errors.ParseErrorEvent, flags: type[Any]) -> str | None:
         case _errors.UnrecognizedArgs(tokens=tokens):
             return _unrecognised(tokens, list(_flag_names(flags)))
         case _errors.InvalidChoice(argument=argument, value=value, choices=choices):
-            known = sorted(choice for choice in choices if choice != "None")
+            known = [choice for choice in choices if choice != "None"]
             return str(checks.unknown(argument.display_name(), value, known))
         case _errors.InstantiationFailure(argument=argument, message=message):
             about = "" if argument is None else f" {_name(argument)}"

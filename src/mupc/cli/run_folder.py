@@ -84,7 +84,7 @@ def new_file(name: str, endings: Collection[str], force: bool, where: str = "") 
     if path.suffix not in endings:
         raise ValueError(f"{where}{name} must end in {' or '.join(endings)}.")
     if path.is_dir() or (path.exists() and not force):
-        raise ValueError(f"{where}{name} is there already: choose another file, or pass --force to replace one.")
+        raise ValueError(f"{where}{name} already exists: choose another file, or pass --force to replace one.")
     return path
 
 

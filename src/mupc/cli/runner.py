@@ -77,7 +77,7 @@ class Command(Generic[Flags]):
     **Arguments:** the dataclass of its `flags`, and what it does, `run(flags, session)`. Help begins with the
     `description`, by default the docstring of `flags`.
     `defaults` may return the defaults that a file named by the flags holds; flags are then parsed again over those.
-    `spelling` has the flags for arguments of the library that this command calls otherwise than the other commands do.
+    `spelling` has the flags for arguments of the library that this command names differently from the others.
     """
 
     flags: type[Flags]
@@ -166,7 +166,7 @@ def _choose(module: Any, program: str, argv: list[str]) -> tuple[Command[Any], s
         print(f"usage: {program} COMMAND [OPTIONS]\n\n{module.__doc__}\n\ncommands:\n" + "\n".join(lines))
         raise SystemExit(0)
     if not word:
-        raise ValueError(f"expected one of {{{', '.join(commands)}}}; `{program} --help` lists what there is.")
+        raise ValueError(f"expected one of {{{', '.join(commands)}}}; `{program} --help` lists all options.")
     raise ValueError(_no_command(program, word, commands))
 
 
@@ -195,7 +195,7 @@ def _no_command(program: str, word: str, known: Iterable[str]) -> str:
     names = list(known)
     near = difflib.get_close_matches(word, names, n=1)
     hint = f"did you mean `{program} {near[0]}`?" if near else f"choose one of {', '.join(names)}."
-    return f"no command {word!r}; {hint} `{program} --help` lists what there is."
+    return f"no command {word!r}; {hint} `{program} --help` lists all options."
 
 
 def _keep_compiled_programs() -> None:

@@ -84,7 +84,7 @@ def _stages(session: Session) -> Iterator[Callable[[str, float], None]]:
 
 
 class RecordedCells(collections.UserDict[tuple[NetworkSize, tuple[float, float]], TransferCell]):
-    """Finished cells by size and rates, each at once a line of the folder's metrics.jsonl.
+    """Finished cells by size and rates, each written at once as a line of the folder's metrics.jsonl.
 
     **Arguments:** the folder, and the settings of this call. A folder with other settings is refused; only `verify` may
     differ, because it decides nothing but how many cells there are.

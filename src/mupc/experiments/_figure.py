@@ -73,7 +73,7 @@ class RunContext:
 
 @dataclasses.dataclass(frozen=True)
 class Figure:
-    """A figure on the rails.
+    """A figure that `mupc reproduce` can make.
 
     - `cells(config, finished)`: every cell known so far, most valuable first. Later stages (runs with a tuned rate)
       appear once the cells they depend on are in `finished`.

@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from ..io.checks import lookup
+from ..io import checks
 from ._types import Elementwise
 
 Values = Float[Array, "..."]
@@ -129,32 +129,35 @@ def resolve_activation(activation: str | Activation | Elementwise) -> Activation
             _check_elementwise(activation.function)
         return activation
     if isinstance(activation, str) or not callable(activation):
-        return lookup("activation", activation, ACTIVATIONS)
+        return checks.lookup("activation", activation, ACTIVATIONS)
     _check_elementwise(activation)
     return Activation(getattr(activation, "__name__", type(activation).__name__), activation)
 
 
 def _check_elementwise(activation: Elementwise) -> None:
     """Try a function: it must keep the shape, and each value may depend on its own entry only."""
-    probe = jax.ShapeDtypeStruct((2, 3), jnp.float32)
+    probe, shown = jax.ShapeDtypeStruct((2, 3), jnp.float32), checks.literal(activation)
     try:
         out = jax.eval_shape(activation, probe)
     except Exception as error:
-        raise ValueError(
-            f"activation {activation!r} cannot be applied to an array: {error}. "
-            "Pass a function of one array, made of jax.numpy operations."
+        raise checks.ArgumentError(
+            "activation",
+            f"{shown} cannot be applied to an array: {checks.literal(str(error))}.",
+            "Pass a function of one array, made of jax.numpy operations.",
         ) from None
     if getattr(out, "shape", None) != probe.shape:
-        raise ValueError(
-            f"activation {activation!r} is not elementwise: it maps shape {probe.shape} to "
-            f"{getattr(out, 'shape', out)}. Pass a function that keeps the shape."
+        raise checks.ArgumentError(
+            "activation",
+            f"{shown} is not elementwise: it maps shape {probe.shape} to {getattr(out, 'shape', out)}.",
+            "Pass a function that keeps the shape.",
         )
     z = np.array([[-0.7, 0.2, 1.1], [0.4, -1.3, 0.9]], np.float32)
     with jax.ensure_compile_time_eval():  # values, also where the network is created inside a traced function
         together = np.asarray(activation(jnp.asarray(z)))
         alone = [np.asarray(activation(jnp.full((1, 1), entry))).item() for entry in z.flat]
         if not np.allclose(together.flat, alone, rtol=1e-5, atol=1e-6, equal_nan=True):
-            raise ValueError(
-                f"activation {activation!r} is not elementwise: its value at one entry changes with the others. "
-                "Pass a function that acts on each entry by itself, such as jax.numpy.tanh."
+            raise checks.ArgumentError(
+                "activation",
+                f"{shown} is not elementwise: its value at one entry changes with the others.",
+                "Pass a function that acts on each entry by itself, such as jax.numpy.tanh.",
             )

@@ -72,9 +72,11 @@ class ODE(AbstractSolver[_FlowState]):
         diffrax = _diffrax()
         self.solver = diffrax.Tsit5() if solver is None else solver
         if not isinstance(self.solver, diffrax.AbstractAdaptiveSolver):
-            raise TypeError(f"solver must be a diffrax solver with an error estimate such as Tsit5(), got {solver!r}.")
+            wanted = "must be a diffrax solver with an error estimate such as Tsit5()"
+            raise checks.ArgumentTypeError("solver", f"{wanted}, got {checks.literal(solver)}.")
         if self.solver.term_structure is not diffrax.AbstractTerm:
-            raise TypeError(f"solver must be for equations of one term, such as Tsit5() or Kvaerno5(), got {solver!r}.")
+            wanted = "must be for equations of one term, such as Tsit5() or Kvaerno5()"
+            raise checks.ArgumentTypeError("solver", f"{wanted}, got {checks.literal(solver)}.")
         check_limits(steps, tol)
         fine = 1e-5 if tol is None else 1e-2 * tol
         self.rtol, self.atol = (fine if value is None else value for value in (rtol, atol))

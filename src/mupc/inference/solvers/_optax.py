@@ -47,7 +47,8 @@ class Optax(AbstractSolver[optax.OptState]):
         self, transform: optax.GradientTransformation, steps: int, *, lr: Real | None = None, tol: Real | None = None
     ) -> None:
         if not isinstance(transform, optax.GradientTransformation):
-            raise TypeError(f"transform must be an optax optimiser such as optax.adam(0.01), got {transform!r}.")
+            wanted = "must be an optax optimiser such as optax.adam(0.01)"
+            raise checks.ArgumentTypeError("transform", f"{wanted}, got {checks.literal(transform)}.")
         check_limits(steps, tol)
         if lr is not None:
             checks.number("lr", lr, above=0)
