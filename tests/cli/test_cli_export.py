@@ -109,7 +109,7 @@ def test_an_exported_file_can_be_exported_again(mupc, run_folder, tmp_path):
 def test_nothing_is_overwritten_unasked(mupc, run_folder, tmp_path):
     target = tmp_path / "model.safetensors"
     target.write_text("precious")
-    refused(mupc("export", run_folder(), target), "there already", "--force")
+    refused(mupc("export", run_folder(), target), "already exists", "--force")
     assert target.read_text() == "precious"
     assert mupc("export", run_folder(), target, "--force").code == 0
     assert library.load(target).in_size == 64

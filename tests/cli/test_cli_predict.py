@@ -266,7 +266,7 @@ def test_mistakes(mupc, model, samples, tmp_path):
     refused(mupc("predict", path, samples(x=x), "--batch-size", 0), "--batch-size must be at least 1")
     refused(mupc("predict", path, samples(x=x), "--out", tmp_path / "p.txt"), "must end in .npz or .csv or .json")
     (tmp_path / "p.csv").write_text("precious")
-    refused(mupc("predict", path, samples(x=x), "--out", tmp_path / "p.csv"), "there already", "--force")
+    refused(mupc("predict", path, samples(x=x), "--out", tmp_path / "p.csv"), "already exists", "--force")
     assert (tmp_path / "p.csv").read_text() == "precious"
     assert mupc("predict", path, samples(x=x), "--out", tmp_path / "p.csv", "--force").code == 0
     assert (tmp_path / "p.csv").read_text().startswith("sample,class,output_0")
