@@ -27,8 +27,9 @@ def test_the_effect_is_there(slug, tmp_path):
     progress = experiments.execute(figure, config, experiments.CellStore(tmp_path / "work"), experiments.RunContext())
     assert progress.complete and not progress.failed
     record = experiments.figure_record(figure, "quick", config, progress)
-    assert {claim["claim"]: claim["verdict"] for claim in record["claims"]} == {
-        claim["claim"]: experiments.HOLDS for claim in record["claims"]
+    judged = {
+        claim["claim"]: claim["verdict"] for claim in record["claims"] if claim["verdict"] != experiments.REPORTED
     }
+    assert judged and set(judged.values()) == {experiments.HOLDS}, judged
     path = experiments.save_record(figure, record, tmp_path)
     assert path.stat().st_size < 1e6 and path.with_suffix(".png").stat().st_size < 3e5

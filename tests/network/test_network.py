@@ -162,7 +162,7 @@ def test_a_network_of_another_class_trains_once_its_problem_is_registered():
     digits = mupc.data.load("digits")
     inner = mupc.Network(64, 10, width=8, hidden_layers=3, key=jr.key(0))
     train = lambda network, algorithm: mupc.fit(network, digits, algorithm, epochs=0.2, weight_lr=0.01)  # noqa: E731
-    with pytest.raises(TypeError, match=r"Framed has no inference problem: .*pose\.register\(Framed\)"):
+    with pytest.raises(TypeError, match=r"Framed does not have an inference problem: .*pose\.register\(Framed\)"):
         train(Framed(inner), mupc.ErrorSpace())
     pose.register(Framed)(lambda network, batch, energy, precision: pose(network.inner, batch, energy, precision))
     for algorithm in (mupc.ErrorSpace(), mupc.BP()):
