@@ -10,9 +10,9 @@ from typing import Any, Generic, NamedTuple, TypeVar
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, PyTree
 
-from ..network import AbstractNetwork, Activities, Inputs, Outputs, Scalar
+from ..network import AbstractNetwork, Inputs, Outputs, Scalar
 from ._energy import Energy
 
 Unknowns = TypeVar("Unknowns")
@@ -29,7 +29,7 @@ class Batch(eqx.Module):
 
     x: Inputs
     y: Outputs
-    activities: Activities | None = None
+    activities: PyTree | None = None
     free_input: bool = eqx.field(static=True, default=False)
 
 
@@ -58,8 +58,8 @@ class WindowPlan(NamedTuple):
 class Arrays(NamedTuple):
     """A point in the form of `mupc.Solution`, with the batch first."""
 
-    activities: Activities
-    errors: Activities
+    activities: PyTree
+    errors: PyTree
     output_error: Outputs
     input: Inputs | None
     prediction: Outputs
