@@ -25,6 +25,7 @@ from mupc.cli.display import percent
 from mupc.cli.flags import TrainOutputFlags
 from mupc.cli.run_folder import RunFolder
 from mupc.cli.runner import Session
+from mupc.cli.train import SafetyFlags
 from mupc.cli.train_job import train
 from mupc.io import Interruption
 from mupc.plots import draw_learning_curve
@@ -68,7 +69,7 @@ def _run(seed: int, out: str | None, session: Session) -> int:
         console.print(f"\n{name}", style="bold", highlight=False)
         place = folder / name.lower().replace("μ", "mu").replace(",", "").replace(" ", "-")
         config = dataclasses.replace(config, seed=seed)
-        summaries[name] = train(config, TrainOutputFlags(out=str(place)), session=session)
+        summaries[name] = train(config, TrainOutputFlags(out=str(place)), SafetyFlags(), session)
         lines = (place / "metrics.jsonl").read_text(encoding="utf-8").splitlines()
         curves[name] = [json.loads(line) for line in lines]
         if summaries[name]["interrupted"]:
