@@ -172,7 +172,7 @@ class DenseProblem(AbstractProblem[Increments]):
     @property
     def spreads_from_the_top(self) -> bool:
         """Whether all gradients start at zero except the last layer's: then a local step moves one layer at a time, and
-        layers that it has not reached need no work."""
+        the layers below are left out."""
         return self.base_errors is None and self.base_input is None and not self.energy.decays_activities
 
     def plan(self, steps: int, local: bool) -> WindowPlan:

@@ -113,12 +113,13 @@ def fit_many(
         programs = DevicePrograms(_orders, _tune, _advance, _score, (size,))
         evaluate = Evaluation(programs, joint, dataset, metrics)
         numbered = _numbered(callbacks, start, len(runs))
-        loop = TrainLoop(joint, first.plan(dataset), evaluate, numbered, CheckpointPolicy(), stop=stop)
         with contextlib.ExitStack() as stack:
+            policy = CheckpointPolicy(every=first.checkpoint_every)
             if first.checkpoints is not None:
                 about = describe_run(joint, runs[0].network, dataset)
                 folder = Checkpoints(first.checkpoints, about, first.keep, f"chunk-{start}")
-                loop.policy = CheckpointPolicy(stack.enter_context(folder), first.checkpoint_every)
+                policy.checkpoints = stack.enter_context(folder)
+            loop = TrainLoop(joint, first.plan(dataset), evaluate, numbered, policy, stop=stop)
             results += _train_chunk(loop, [run.network for run in filled[start : start + size]])
     return results[: len(runs)]
 

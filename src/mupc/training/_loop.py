@@ -24,7 +24,7 @@ HALVINGS = 5
 
 class TrainLoop:
     """The training loop: train until the plan is done, every run has diverged, or a callback or `stop` ends it. A run
-    that diverges is left out of all that follows.
+    that diverges is left out from then on.
 
     **Arguments:** the `job` and its `plan`, what evaluates (`evaluate`, with the device's programs), `callbacks`, the
     `policy` for checkpoints, whether to halve the rate after a divergence, and `stop`.
