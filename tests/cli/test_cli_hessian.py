@@ -66,11 +66,11 @@ def test_numbers_are_those_of_the_theory(analyse):
 
 
 def test_run_folder(analyse):
-    run = analyse(*SMALL)
+    run = analyse(*SMALL, "--format", "svg")
     assert run.code == 0, run.err
     names = {path.name for path in run.folder.iterdir()}
     assert names == {"config.json", "metrics.jsonl", "summary.json", "spectra.json", "figures"}
-    for name in ("spectrum.png", "condition-numbers.png"):
+    for name in ("spectrum.svg", "condition-numbers.svg"):
         assert (run.folder / "figures" / name).is_file()
     about = run.json("config.json")
     assert set(about) == {"config", "versions", "device", "precision", "seed"}

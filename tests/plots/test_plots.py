@@ -9,6 +9,16 @@ import pytest
 
 from mupc.plots import coordinates, credit_reach, landscape, learning_curve, spectrum, style, theorems
 
+REACH = {
+    "learning_layers": 2,
+    "layers": 3,
+    "regime": "shallow",
+    "threshold": 1e-8,
+    "entry_sizes": [1e-9, 1e-5, 1e-2],
+    "backprop_sizes": [2e-3, 3e-3, 1e-2],
+    "backprop_cosines": [0.2, 0.8, 1.0],
+    "energy_shares": [0.01, 0.1, 0.89],
+}
 PAPER = Path(__file__).parents[2] / "results" / "theorems.json"
 
 
@@ -36,6 +46,21 @@ def test_a_run_without_anything_to_draw(axes, tmp_path, diverged, said):
     assert [text.get_text() for text in left.texts] == said and not right.texts
     assert left.get_xlim() == right.get_xlim() == pytest.approx((0, 0.525))
     assert list(right.lines[0].get_xdata()) == ([0.0] if diverged else [0.0, 0.5])
+
+
+@pytest.mark.parametrize(("ending", "begins"), [(".png", b"\x89PNG"), (".pdf", b"%PDF-"), (".svg", b"<?xml")])
+def test_the_ending_chooses_the_format(tmp_path, ending, begins):
+    files = [tmp_path / "new" / f"{name}{ending}" for name in ("one", "two")]
+    for file in files:
+        credit_reach.draw_credit_reach(REACH, file)
+    one, two = (file.read_bytes() for file in files)
+    assert one.startswith(begins) and one == two  # no date, no random names
+
+
+def test_a_figure_of_another_format_is_refused(tmp_path):
+    with pytest.raises(ValueError, match=r"r\.gif must end in \.png, \.pdf, \.svg"):
+        credit_reach.draw_credit_reach(REACH, tmp_path / "r.gif")
+    assert not list(tmp_path.iterdir())
 
 
 def overlaps(axes):

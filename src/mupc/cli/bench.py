@@ -8,14 +8,14 @@ import tyro
 
 from .. import bench, plots
 from ..io import counted
-from .flags import Activation, DataDir, ScreenFlags, hint
+from .flags import Activation, DataDir, FigureFlags, hint
 from .runner import FAILURE, Command, CommandResult, Session
 
 SIZES = "INT [INT ...]"
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class BenchFlags(ScreenFlags, bench.BenchConfig):
+class BenchFlags(FigureFlags, bench.BenchConfig):
     """All flags: the settings of `BenchConfig`, which has their descriptions, with hints about defaults."""
 
     workloads: Annotated[
@@ -46,7 +46,7 @@ def run(flags: BenchFlags, session: Session) -> CommandResult:
 
     cases = bench.bench_cases(flags)
     about = bench.prepare(flags, cases)
-    folder = RunFolder(flags.out, "bench")
+    folder = RunFolder(flags.out, "bench", format=flags.format)
     folder.write("config.json", about)
     session.say(f"{counted(len(cases), 'case')} on {about['device']}; times are medians, taken in turns")
     rows: list[bench.BenchRow] = []
@@ -62,7 +62,7 @@ def run(flags: BenchFlags, session: Session) -> CommandResult:
     if not interrupted:
         message = "all cases were measured"
     summary = folder.write_summary(about | {"cases": rows}, started, message, interrupted)
-    plots.draw_performance(rows, folder.path / "figures" / "performance.png", title=about["device"])
+    plots.draw_performance(rows, folder.figure("performance"), title=about["device"])
     for line in (*bench.report_lines(rows), f"run folder {folder.path}"):
         session.say(line)
     return CommandResult(summary, code=FAILURE if any("failed" in row for row in rows) else 0)

@@ -35,7 +35,7 @@ def compare_networks(flags: CheckFlags, session: Session) -> Row:
         found = diagnostics.measure_shapes(load_data(learning), settings)
         settings.solver_for(flags.compare.hidden_layers)  # refuses wrong flags, before there is a folder
         groups = dataclasses.asdict(flags.compare) | dataclasses.asdict(flags.network)
-        folder = RunFolder(flags.output.out, "check")
+        folder = RunFolder(flags.output.out, "check", format=flags.output.format)
         folder.write_config(groups | _used(learning))
         session.say(f"coordinate check: {_title(flags, learning)}")
         begin = time.perf_counter()
@@ -60,7 +60,7 @@ def compare_networks(flags: CheckFlags, session: Session) -> Row:
         rows = [size._asdict() for shape, sizes in measured if axis in shape.axes for size in sizes]
         slopes = [slope for slope in result.slopes if slope.axis == axis]
         expected = {(slope.step, slope.quantity, slope.group): slope.expected for slope in slopes}
-        plots.draw_coordinate_scaling(rows, axis, folder.path / "figures" / f"coordinates-{axis}.png", expected)
+        plots.draw_coordinate_scaling(rows, axis, folder.figure(f"coordinates-{axis}"), expected)
         session.say("")
         session.console.print(_table(axis, [slope for slope in result.worst if slope.axis == axis]))
     session.say("")
@@ -91,12 +91,12 @@ def report_network(flags: CheckFlags, session: Session) -> Row:
         for quantity, values in sizes.items()
         for layer, size in zip(diagnostics.layer_numbers(quantity, values, network.hidden_layers), values, strict=True)
     ]
-    folder = RunFolder(flags.output.out, "check")
+    folder = RunFolder(flags.output.out, "check", format=flags.output.format)
     folder.write_config({"checkpoint": flags.compare.checkpoint} | _used(learning))
     passed = all(bool(np.all(np.isfinite(values))) for values in sizes.values())
     ended = "sizes of one network: nothing to compare"
     summary = folder.write_summary({"sizes": rows, "passed": passed}, begin, ended)
-    plots.draw_layer_sizes(rows, folder.path / "figures" / "sizes.png")
+    plots.draw_layer_sizes(rows, folder.figure("sizes"))
     session.say(f"mean absolute entries of {flags.compare.checkpoint}, layer by layer")
     table = plain_table("layer", *(name.replace(" ", "\n") for name in sizes))
     cells = {(row["layer"], row["quantity"]): f"{row['size']:.2g}" for row in rows}

@@ -13,6 +13,7 @@ Loss = Literal["mse", "cross-entropy"]
 Optimiser = Literal["adam", "adamw", "adagrad", "lion", "momentum", "nadam", "rmsprop", "sgd"]
 Schedule = Literal["constant", "cosine", "linear", "warmup-cosine"]
 Precision = Literal["float32", "tf32", "bf16", "float64"]
+FigureFormat = Literal["png", "pdf", "svg"]
 Solver = Literal["gd", "adam", "error-space", "exact-linear", "ode"]
 
 ACTIVITY_LR = {"gd": 0.05, "adam": 0.01}
@@ -157,7 +158,15 @@ class ScreenFlags:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class OutputFlags(ScreenFlags):
+class FigureFlags(ScreenFlags):
+    """What is shown, and how figures are saved."""
+
+    format: FigureFormat = "png"
+    """File format of the figures."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class OutputFlags(FigureFlags):
     """Where results go, and what is shown."""
 
     out: Annotated[str | None, hint("(default: runs/COMMAND-N)", "DIR")] = None
@@ -165,7 +174,7 @@ class OutputFlags(ScreenFlags):
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class TrainOutputFlags(ScreenFlags):
+class TrainOutputFlags(FigureFlags):
     """Where results go, and what is shown."""
 
     out: Annotated[str | None, hint("(default: runs/DATA-METHOD-N)", "DIR")] = None

@@ -67,7 +67,7 @@ def analyse(flags: HessianFlags, session: Session) -> Row:
         raise checks.ArgumentError("seeds", f"must be at most {MOST_SEEDS:,}, got {seeds}.")
     checks.seed(flags.network.seed + seeds - 1)
     cases, energy = _cases(flags)
-    folder = RunFolder(flags.output.out, "hessian")
+    folder = RunFolder(flags.output.out, "hessian", format=flags.output.format)
     folder.write_config(_resolved(flags, cases, energy), precision="float64", seed=flags.network.seed)
     session.say(_title(cases, flags.network, energy))
     rows: list[Row] = []
@@ -89,9 +89,9 @@ def analyse(flags: HessianFlags, session: Session) -> Row:
     summary = folder.write_summary({"networks": rows}, begin, ended, interrupted)
     if spectra:
         folder.write("spectra.json", spectra)
-        plots.draw_eigenvalue_densities(spectra, folder.path / "figures" / "spectrum.png")
+        plots.draw_eigenvalue_densities(spectra, folder.figure("spectrum"))
     if sum(np.isfinite(row["condition_number"]) for row in rows) > 1:
-        plots.draw_condition_numbers(rows, folder.path / "figures" / "condition-numbers.png")
+        plots.draw_condition_numbers(rows, folder.figure("condition-numbers"))
     _conclude(rows, session)
     session.say(f"run folder {folder.path}")
     return summary

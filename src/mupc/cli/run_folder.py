@@ -8,17 +8,24 @@ from pathlib import Path
 from typing import Any
 
 from ..io import LOCK, device, json_text, versions, write_whole
+from .flags import FigureFormat
 
 METRICS = "metrics.jsonl"
 
 
 class RunFolder:
     """A new folder `path`, or `runs/NAME-N` with the first free N. A folder with files in it is refused, unless one of
-    them is called `resumes`: then there is a run to go on with."""
+    them is called `resumes`: then there is a run to go on with. Figures are saved in `format`."""
 
-    def __init__(self, path: str | Path | None, name: str, resumes: str | None = None) -> None:
+    def __init__(
+        self, path: str | Path | None, name: str, resumes: str | None = None, *, format: FigureFormat = "png"
+    ) -> None:
         self.path = _numbered(Path("runs"), name) if path is None else _fresh(Path(path).expanduser(), resumes)
-        self.recorded = False
+        self.recorded, self.format = False, format
+
+    def figure(self, name: str) -> Path:
+        """Return the file of a figure."""
+        return self.path / "figures" / f"{name}.{self.format}"
 
     def write(self, name: str, content: object) -> None:
         """Write one JSON file, whole or not at all."""

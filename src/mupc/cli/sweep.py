@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 import tyro
 
 from .config import TrainingGroups, load
-from .flags import DataDir, ScreenFlags, hint
+from .flags import DataDir, FigureFlags, hint
 from .runner import Command, CommandResult, Session
 
 GroupSize = Annotated[int | None, hint("(default: 32; tpe 8)")]
@@ -44,7 +44,7 @@ class SharingFlags:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class SweepOutputFlags(ScreenFlags):
+class SweepOutputFlags(FigureFlags):
     """Where results go, and what to show."""
 
     out: Annotated[str | None, hint("(default: runs/sweep-N)", "DIR")] = None
@@ -75,7 +75,7 @@ class SweepFlags(TrainingGroups, SearchGroups):  # the flags of the last base co
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class WorkFlags(ScreenFlags):
+class WorkFlags(FigureFlags):
     """Work on a sweep that `mupc sweep` started, with as many processes as you like, on every machine that reaches its
     database. A worker may be killed at any time: its cells go to another after three missed heartbeats."""
 

@@ -110,7 +110,8 @@ def start(flags: SweepFlags, session: Session) -> CommandResult:
     checks.integer("heartbeat", sharing.heartbeat, 1)
     trainer = CellTrainer(plan, config.data_dir, session.interruption)
     trainer.check()
-    folder = RunFolder(flags.output.out, "sweep", resumes=DATABASE if sharing.storage is None else RESULTS)
+    holds = DATABASE if sharing.storage is None else RESULTS
+    folder = RunFolder(flags.output.out, "sweep", resumes=holds, format=flags.output.format)
     try:
         sweep = Sweep(sharing.storage or f"sqlite:///{folder.path / DATABASE}", sharing.name, plan, sharing.heartbeat)
         if not (sweep.new or sharing.resume):
@@ -131,7 +132,7 @@ def join(flags: WorkFlags, session: Session) -> CommandResult:
         path, holds = Path(flags.folder).expanduser(), DATABASE if url is None else RESULTS
         if not (path / holds).is_file():
             raise ValueError(f"{path} has no {holds}: give the folder of a sweep, or its database with --storage.")
-        folder = RunFolder(path, "sweep", resumes=holds)
+        folder = RunFolder(path, "sweep", resumes=holds, format=flags.format)
         url = url or f"sqlite:///{path / DATABASE}"
     if url is None:
         raise ValueError("say which sweep to work on: its folder, or its database with --storage URL.")
@@ -211,7 +212,7 @@ def _save(sweep: Sweep, folder: RunFolder | None, summary: Summary) -> None:
         folder.write(RESULTS, summary)
         if summary["best"] is not None:
             folder.write(BEST, {"config": summary["best"]["config"], "best": summary["best"]})
-            draw_sweep(sweep.plan, summary, folder.path / "figures")
+            draw_sweep(sweep.plan, summary, folder)
 
 
 def _message(summary: Summary, again: str) -> str:

@@ -4,13 +4,13 @@ import collections
 import dataclasses
 import statistics
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 from .. import plots
 from ..io import counted
 from ..sweep import AT_EDGE, CellRecord, CellSettings, Sweep, SweepPlan, at_edge
 from .display import ProgressDisplay, percent, plain_table
+from .run_folder import RunFolder
 from .runner import Session
 
 Summary = dict[str, Any]
@@ -104,7 +104,7 @@ def _conclusions(plan: SweepPlan, summary: Summary) -> list[str]:
     return lines
 
 
-def draw_sweep(plan: SweepPlan, summary: Summary, folder: Path) -> None:
+def draw_sweep(plan: SweepPlan, summary: Summary, folder: RunFolder) -> None:
     """Draw contours over both learning rates (for a sampler: over its first two numbers) at the best of all other
     settings. Otherwise draw lines over one number, and nothing if no number varies."""
     names = [axis.name for axis in plan.axes if axis.name != "seed" and len(set(axis.numbers)) > 1]
@@ -115,10 +115,10 @@ def draw_sweep(plan: SweepPlan, summary: Summary, folder: Path) -> None:
         fixed = {} if plan.sampler else {name: best[name] for name in best if name not in pair}
         cells = [cell for cell in cells if fixed.items() <= cell["settings"].items()]
         title = _describe(fixed) if fixed else ""
-        plots.draw_sweep_contour(cells, folder / "contour.png", *pair, value=OBJECTIVES[plan.objective], title=title)
+        plots.draw_sweep_contour(cells, folder.figure("contour"), *pair, value=OBJECTIVES[plan.objective], title=title)
     elif names:
         x = next((name for name in RATES if name in names), names[0])
-        plots.draw_sweep_lines(cells, folder / "lines.png", x, value=OBJECTIVES[plan.objective])
+        plots.draw_sweep_lines(cells, folder.figure("lines"), x, value=OBJECTIVES[plan.objective])
 
 
 def _describe(settings: CellSettings) -> str:

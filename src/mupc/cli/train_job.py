@@ -49,7 +49,9 @@ def train(flags: TrainFlags, output: TrainOutputFlags, safety: SafetyFlags, sess
             for written in given_flags(flags, "solver", "output_precision", "activity_decay").values():
                 session.say(f"note: {written} has no effect with --method bp")
         new, name = safety.resume is None, f"{Path(flags.data).stem}-{flags.method}"
-        folder = RunFolder(output.out, name) if new else RunFolder(safety.resume, name, resumes="config.json")
+        folder = RunFolder(
+            output.out if new else safety.resume, name, None if new else "config.json", format=output.format
+        )
         with only_writer(folder.path):
             summary = {} if new else folder.read("summary.json")
             ended = not (summary.get("interrupted", True) or summary.get("diverged", True))
@@ -219,9 +221,9 @@ def _run(
     save(folder.path / CHECKPOINT, latest)
     reach = json_ready(summarise_reach(meter.reach(latest), flags, records))
     curve = {folder.path.name: [record for record in records if BACK_TO not in record]}
-    plots.draw_learning_curve(curve, folder.path / "figures" / "learning-curve.png")
+    plots.draw_learning_curve(curve, folder.figure("learning-curve"))
     if "entry_sizes" in reach:
-        plots.draw_credit_reach(reach, folder.path / "figures" / "credit-reach.png")
+        plots.draw_credit_reach(reach, folder.figure("credit-reach"))
     results = {
         **summarise(flags, records, result),
         "credit_reach": reach,

@@ -6,7 +6,7 @@ from typing import Annotated
 import tyro
 
 from ..sweep import ACTIVITY_LRS, WEIGHT_LRS
-from .flags import FormFlags, Loss, Optimiser, Precision, Schedule, ScreenFlags, SourceFlags, hint
+from .flags import FigureFlags, FormFlags, Loss, Optimiser, Precision, Schedule, SourceFlags, hint
 from .runner import Command, CommandResult, Session
 
 RATES = "FLOAT [FLOAT ...]"
@@ -74,7 +74,7 @@ class TransferLearningFlags:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class TransferOutputFlags(ScreenFlags):
+class TransferOutputFlags(FigureFlags):
     """Where results go, and what to show."""
 
     out: Annotated[str | None, hint("(default: runs/transfer-N)", "DIR")] = None

@@ -35,7 +35,7 @@ def transfer(flags: TransferFlags, session: Session) -> CommandResult:
     dataset = data.load(flags.data.data, data_dir=flags.data.data_dir, verify=flags.data.verify_data)
     groups = (flags.data, flags.network, flags.grid, flags.learning)
     config = {key: value for group in groups for key, value in vars(group).items()}
-    folder = RunFolder(flags.output.out, "transfer", resumes=METRICS)
+    folder = RunFolder(flags.output.out, "transfer", resumes=METRICS, format=flags.output.format)
     done = RecordedCells(folder, config)
     folder.write_config(config, precision=flags.learning.precision, seed=flags.grid.seed)
     network, learning = flags.network, dict(vars(flags.learning))
@@ -60,7 +60,7 @@ def transfer(flags: TransferFlags, session: Session) -> CommandResult:
     results, message = ({}, done.message) if found is None else (summarise_transfer(found), "")
     summary = folder.write_summary(results, begin, message, interrupted=found is None)
     if found is not None:
-        draw_losses(found, folder.path / "figures" / "transfer.png")
+        draw_losses(found, folder.figure("transfer"))
         show_transfer(found, folder.path, session)
     if summary.get("diverged"):
         return CommandResult(summary, "the large network diverged with the rates of the small one.", FAILURE)

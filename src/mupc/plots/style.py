@@ -29,7 +29,7 @@ Record = Mapping[str, Any]
 Labels = Mapping[str, str]
 """The names of methods or kinds of networks in titles and legends."""
 Drawing = Callable[[dict[str, Any], Path, Labels], None]
-"""Draws a saved result into a PNG file."""
+"""Draws a saved result into a file."""
 
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#F0E442", "#000000")
 """Okabe and Ito's colours, which can be told apart with any colour vision."""
@@ -49,6 +49,8 @@ RC: dict[Any, Any] = {
     "legend.frameon": False,
     "lines.linewidth": 2,
     "lines.markersize": 4,
+    "pdf.fonttype": 42,  # letters that other programs can edit
+    "svg.hashsalt": "mupc",
 }
 DPI = 120
 PANEL = (3.6, 2.9)
@@ -56,6 +58,8 @@ PANEL = (3.6, 2.9)
 SINGLE = (6.4, 4.2)
 """Width and height of a figure with one panel, in inches."""
 MAX_BYTES = 300_000
+UNDATED: dict[str, dict[str, Any]] = {".png": {}, ".pdf": {"CreationDate": None}, ".svg": {"Date": None}}
+"""The endings of figures, and what leaves the date out of the file."""
 BAND = 0.2
 """The opacity of the band around a curve."""
 BRIGHT = 0.6
@@ -105,7 +109,7 @@ def saved_panels(
     ylabel: str | Sequence[str] = "",
     **options: Any,
 ) -> Iterator[tuple[Figure, Array]]:
-    """Open a figure with equal panels, and save it as a PNG file at the end. Needs no screen.
+    """Open a figure with equal panels, and save it at the end, in the format of the file's ending. Needs no screen.
 
     **Arguments:** the file; rows and columns of panels; the `record` of the data, to name its preset under the figure
     unless it is the paper's; the `size` of the figure in inches (default: `PANEL` for each panel); the labels of the
@@ -131,11 +135,14 @@ def saved_panels(
 
 
 def save(figure: Figure, path: PathLike) -> None:
-    """Write a PNG file and create its folder if necessary. A file that gets too large is written with fewer pixels."""
+    """Write a .png, .pdf or .svg file and create its folder if necessary. The same figure gives the same file. A PNG
+    that gets too large is written with fewer pixels."""
     target = Path(path)
+    if target.suffix not in UNDATED:
+        raise ValueError(f"the figure {path} must end in {', '.join(UNDATED)}.")
     target.parent.mkdir(parents=True, exist_ok=True)
-    for dpi in (DPI, DPI / 1.5, DPI / 2):
-        figure.savefig(target, format="png", dpi=dpi)
+    for dpi in (DPI, DPI / 1.5, DPI / 2) if target.suffix == ".png" else (DPI,):
+        figure.savefig(target, dpi=dpi, metadata=UNDATED[target.suffix])
         if target.stat().st_size < MAX_BYTES:
             break
 
