@@ -8,6 +8,7 @@ from beartype import beartype
 
 import mupc
 
+MODULES = ("mupc.io.checks", "mupc.data._schema")
 CHECKS_ITSELF = ("as_", "check", "_check", "resolve_", "of", "job", "adam", "__init__")
 
 
@@ -15,5 +16,5 @@ def check(function):
     """Decorate what is private."""
     owner, _, name = function.__qualname__.rpartition(".")
     public = not owner and name in getattr(mupc, "__all__", ())  # not there yet while `io` is imported
-    checks_itself = name.startswith(CHECKS_ITSELF) or function.__module__ == "mupc.io.checks"
+    checks_itself = name.startswith(CHECKS_ITSELF) or function.__module__ in MODULES
     return function if public or checks_itself else beartype(function)

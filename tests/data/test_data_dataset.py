@@ -9,14 +9,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mupc import data
-from mupc.data import Dataset, Normalisation, Split
+from mupc.data import Dataset, Normalisation, Schema, Split
 
 
 def make(n: int = 10, classes: int | None = 3) -> Dataset:
     raw = np.arange(n * 4, dtype=np.uint8).reshape(n, 4)
     targets = np.arange(n, dtype=np.int32) % 3 if classes else np.arange(2.0 * n).reshape(n, 2)
     split = Split(raw, targets if classes else targets.astype(np.float32))
-    return Dataset("toy", split, split, None, classes, None, Normalisation(), False, "here")
+    return Dataset("toy", split, split, None, Schema(labels=classes and tuple(range(classes))), False, "here")
 
 
 def test_normalisation_is_float32_whatever_it_is_given():

@@ -13,7 +13,7 @@ import optax
 import pytest
 
 import mupc
-from mupc.data import Dataset, Normalisation, Split
+from mupc.data import Dataset, Schema, Split
 from mupc.training import _checkpoint_policy, _checkpoints
 from mupc.training._checkpoints import Checkpoints, only_writer
 
@@ -35,7 +35,7 @@ def clusters(seed=0, name="clusters"):
     rng = np.random.default_rng(seed)
     labels = rng.integers(0, 3, 60).astype(np.int32)
     raw = (3 * np.eye(3, 5)[labels] + rng.normal(size=(60, 5))).astype(np.float32)
-    return Dataset(name, Split(raw[:48], labels[:48]), Split(raw[48:], labels[48:]), None, 3, None, Normalisation(),
+    return Dataset(name, Split(raw[:48], labels[:48]), Split(raw[48:], labels[48:]), None, Schema(labels=(0, 1, 2)),
                    False, "made here")  # fmt: skip
 
 

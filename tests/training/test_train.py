@@ -13,7 +13,7 @@ import reference
 from compiled import compilations
 
 import mupc
-from mupc.data import Dataset, Normalisation, Split
+from mupc.data import Dataset, Schema, Split
 from mupc.training import _augment
 from mupc.training._evaluation import RECORDED
 
@@ -27,7 +27,9 @@ def dataset(samples=50, features=5, classes=3, test=23, seed=0):
         labels = rng.integers(0, classes, count).astype(np.int32)
         return Split((centres[labels] + 0.5 * rng.normal(size=(count, features))).astype(np.float32), labels)
 
-    return Dataset("clusters", split(samples), split(test), None, classes, None, Normalisation(), False, "made here")
+    return Dataset(
+        "clusters", split(samples), split(test), None, Schema(labels=tuple(range(classes))), False, "made here"
+    )
 
 
 def network(**options):
@@ -202,9 +204,7 @@ def test_regression():
     rng = np.random.default_rng(0)
     x = rng.normal(size=(200, 5)).astype(np.float32)
     y = (x[:, :3] - x[:, 2:]).astype(np.float32)
-    data = Dataset(
-        "plane", Split(x[:160], y[:160]), Split(x[160:], y[160:]), None, None, None, Normalisation(), False, ""
-    )
+    data = Dataset("plane", Split(x[:160], y[:160]), Split(x[160:], y[160:]), None, Schema(), False, "")
     net = mupc.Network(5, 3, 6, 2, activation="linear", key=jr.key(0))
     with pytest.raises(ValueError, match="cross-entropy needs classes as targets, and they are numbers in plane. Use"):
         mupc.fit(net, data, SOLVER, batch_size=16, energy=mupc.Energy(loss="cross-entropy"))

@@ -12,7 +12,7 @@ import pytest
 from compiled import compilations
 
 import mupc
-from mupc.data import Dataset, Normalisation, Split
+from mupc.data import Dataset, Schema, Split
 from mupc.inference import AbstractTunableSolver
 from mupc.network._types import Real
 from mupc.training import _fit_many
@@ -29,7 +29,7 @@ def dataset(seed=0):
         labels = rng.integers(0, 3, count).astype(np.int32)
         return Split((centres[labels] + 0.5 * rng.normal(size=(count, 5))).astype(np.float32), labels)
 
-    return Dataset("clusters", split(50), split(23), split(9), 3, None, Normalisation(), False, "made here")
+    return Dataset("clusters", split(50), split(23), split(9), Schema(labels=(0, 1, 2)), False, "made here")
 
 
 def network(seed=0, width=6, hidden_layers=4, activation="tanh", **options):

@@ -122,9 +122,8 @@ def random_images(samples: int, tests: int) -> data.Dataset:
         return data.Split(images, rng.integers(0, OUT_SIZE, count).astype(np.int32))
 
     scale = data.Normalisation(1 / 255, 0.5, 0.29)
-    return data.Dataset(
-        "random", split(samples), split(tests), None, OUT_SIZE, (28, 28), scale, False, "random numbers"
-    )  # fmt: skip
+    schema = data.Schema(scale, tuple(range(OUT_SIZE)), image_shape=(28, 28))
+    return data.Dataset("random", split(samples), split(tests), None, schema, False, "random numbers")
 
 
 def training_data(case: BenchCase, config: BenchConfig) -> data.Dataset:

@@ -10,8 +10,13 @@ Importing this package imports numpy and nothing heavier.
 
 from ..io import cache_folder
 from ._catalogue import NAMED_DATASETS, NamedDataset
-from ._dataset import DataError, Dataset, Normalisation, Split, encode_targets
+from ._columns import Column
+from ._dataset import Dataset, Split, encode_targets
+from ._errors import DataError
 from ._fetch import fetch
 from ._images import ImageFolder, find_images
 from ._load import Available, FileCheck, available, check, load
+from ._normalisation import Normalisation
 from ._npz import read_samples
+from ._schema import Schema, Task
+from ._schema_json import Label

@@ -8,8 +8,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from ._dataset import DataError, Dataset, Normalisation, Split
+from ._dataset import Dataset, Split
+from ._errors import DataError
 from ._formats import FileContents, parse_cifar, parse_idx
+from ._normalisation import Normalisation
+from ._schema import Schema
 
 
 @dataclass(frozen=True)
@@ -75,9 +78,13 @@ class NamedDataset:
 
     def with_splits(self, train: Split, test: Split, *, official: bool, source: str) -> Dataset:
         """Return the data set once its splits have been read."""
-        return Dataset(
-            self.name, train, test, None, self.classes, self.image_shape, self.normalisation, official, source
-        )
+        return Dataset(self.name, train, test, None, self.schema, official, source)
+
+    @property
+    def schema(self) -> Schema:
+        """How the images become inputs, and the outputs classes."""
+        labels = tuple(range(self.classes))
+        return Schema(self.normalisation, labels, self.class_names, image_shape=self.image_shape)
 
 
 def _read_catalogue() -> dict[str, NamedDataset]:

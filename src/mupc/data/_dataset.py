@@ -1,4 +1,4 @@
-"""A data set that has been read: two or three splits of numpy arrays, and how to normalise them."""
+"""A data set that has been read: two or three splits of numpy arrays, and what they mean."""
 
 from __future__ import annotations
 
@@ -6,52 +6,12 @@ import dataclasses
 from dataclasses import dataclass
 from functools import cached_property
 from numbers import Integral, Real
-from typing import Any
 
 import numpy as np
 
-from ..io import checks
-
-
-class DataError(checks.ArgumentError):
-    """Data that cannot be used as asked. The message is one line that says what is wrong and what to do.
-
-    **Arguments:** the `problem`, and the `cure`, which may name arguments in braces as in an `ArgumentError`.
-    """
-
-    def __init__(self, problem: str, cure: str = "") -> None:
-        self.problem = " ".join(problem.split())  # one line, whatever a file name or a library put in it
-        literal = self.problem.replace("{", "{{").replace("}", "}}")
-        super().__init__("", f"{literal}:" if cure else literal, cure)
-
-    def __reduce__(self) -> tuple[type[DataError], tuple[str, str]]:
-        return type(self), (self.problem, self.cure)
-
-
-@dataclass(frozen=True, eq=False)
-class Normalisation:
-    """The map from stored values to network inputs, `x = (raw * scale - mean) / std`, in float32.
-
-    `scale`, `mean` and `std` are numbers, or arrays of shape `(features,)`. Only plain arithmetic is used,
-    so that the same object normalises numpy arrays here and JAX arrays on the device.
-
-    >>> Normalisation(scale=1 / 255, mean=0.5, std=0.5)(np.array([0, 255], np.uint8))
-    array([-1.,  1.], dtype=float32)
-    """
-
-    scale: float | np.ndarray = 1.0
-    mean: float | np.ndarray = 0.0
-    std: float | np.ndarray = 1.0
-
-    def __post_init__(self) -> None:
-        for field in dataclasses.fields(self):
-            value = np.asarray(getattr(self, field.name), np.float32)
-            # A Python float promotes weakly, which keeps the result in float32; a numpy float64 would not.
-            weak = float(getattr(self, field.name)) if value.ndim == 0 else value
-            object.__setattr__(self, field.name, weak)
-
-    def __call__(self, raw: Any) -> Any:
-        return (raw.astype("float32") * self.scale - self.mean) / self.std
+from ._errors import DataError
+from ._normalisation import Normalisation
+from ._schema import Schema, one_hot
 
 
 def encode_targets(targets: np.ndarray, out_size: int, classifies: bool) -> np.ndarray:
@@ -64,17 +24,15 @@ def encode_targets(targets: np.ndarray, out_size: int, classifies: bool) -> np.n
         raise DataError(f"labels are {targets.dtype} of shape {targets.shape}", "pass integers of shape (n,)")
     if len(targets) and not 0 <= targets.min() <= targets.max() < out_size:
         raise DataError(f"labels run from {targets.min()} to {targets.max()}", f"pass labels 0 to {out_size - 1}")
-    encoded = np.zeros((len(targets), out_size), np.float32)
-    encoded[np.arange(len(targets)), targets] = 1
-    return encoded
+    return one_hot(targets, out_size)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Split:
     """One part of a data set, as stored.
 
-    `raw` has shape `(n, features)`: uint8 for images, else float32. `targets` are int32 labels of shape
-    `(n,)` for classification, float32 of shape `(n, out)` for regression.
+    `raw` has shape `(n, features)`: uint8 for images, else float32. `targets` are int32 places of the labels, of shape
+    `(n,)`, for classification; float32 in the user's units, of shape `(n, out)`, for regression.
 
     >>> len(Split(np.zeros((3, 4), np.uint8), np.array([0, 1, 2], np.int32)))
     3
@@ -103,11 +61,10 @@ class Split:
 
 @dataclass(frozen=True, eq=False)
 class Dataset:
-    """A data set: splits as stored, how to normalise them, and where they came from.
+    """A data set: splits as stored, how they become inputs and targets, and where they came from.
 
-    `classes` is None for regression. `image_shape` is `(height, width)` or, channel first,
-    `(channels, height, width)`; `raw` is flattened in that order. `official` says whether the contents match the
-    published checksums, `source` where the data were read from.
+    `test` may be empty. `official` says whether the contents match the published checksums, `source` where the data
+    were read from.
 
     >>> from mupc import data
     >>> digits = data.load("digits")
@@ -121,11 +78,24 @@ class Dataset:
     train: Split
     test: Split
     validation: Split | None
-    classes: int | None
-    image_shape: tuple[int, ...] | None
-    normalisation: Normalisation
+    schema: Schema
     official: bool
     source: str
+
+    @property
+    def classes(self) -> int | None:
+        """The number of classes, None for regression."""
+        return None if self.schema.labels is None else len(self.schema.labels)
+
+    @property
+    def image_shape(self) -> tuple[int, ...] | None:
+        """The shape of an image, channel first, or None for other samples."""
+        return self.schema.image_shape
+
+    @property
+    def normalisation(self) -> Normalisation:
+        """The map from stored values to network inputs."""
+        return self.schema.normalisation
 
     @property
     def in_size(self) -> int:
@@ -158,8 +128,10 @@ class Dataset:
         return self.encode(self.test.targets)
 
     def encode(self, targets: np.ndarray) -> np.ndarray:
-        """Return targets as the network learns them, `(n, out_size)` float32: labels one-hot, regression unchanged."""
-        return encode_targets(np.asarray(targets), self.out_size, self.classes is not None)
+        """Return targets of a split as the network learns them, `(n, out_size)` float32: labels one-hot, values of a
+        regression scaled."""
+        encoded = encode_targets(np.asarray(targets), self.out_size, self.classes is not None)
+        return encoded if self.classes is not None else self.schema.scale(encoded)
 
     def with_validation(self, fraction_or_count: float | int, seed: int = 0) -> Dataset:
         """Move a random part of the training split into a validation split.

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from ._catalogue import NamedDataset
-from ._dataset import DataError, Dataset, Split
+from ._dataset import Dataset, Split
+from ._errors import DataError
 
 _TEST_EVERY = 5
 

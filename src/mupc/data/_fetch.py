@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from ..io import cache_folder
 from ._catalogue import Download, NamedDataset, PublishedFile, find_named
-from ._dataset import DataError
+from ._errors import DataError
 from ._formats import DamagedFileError, read_contents
 from ._locate import PathLike, find_file, searched_paths
 

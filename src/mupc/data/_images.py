@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from ._dataset import DataError
+from ._errors import DataError
 
 _SUFFIXES = (".png", ".jpg", ".jpeg")
 _FORMATS = ("PNG", "JPEG")  # no other decoder of the imaging library is used

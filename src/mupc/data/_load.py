@@ -8,8 +8,9 @@ from pathlib import Path
 
 from ..io import checks
 from ._catalogue import NAMED_DATASETS, NamedDataset, PublishedFile, find_named
-from ._dataset import DataError, Dataset
+from ._dataset import Dataset
 from ._digits import load_digits
+from ._errors import DataError
 from ._fetch import fetch
 from ._formats import DamagedFileError, FileContents, read_contents
 from ._locate import FolderSearch, PathLike, locate, search_folders, searched_paths

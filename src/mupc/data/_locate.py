@@ -8,7 +8,7 @@ from pathlib import Path
 
 from ..io import cache_folder
 from ._catalogue import NamedDataset, PublishedFile
-from ._dataset import DataError
+from ._errors import DataError
 
 PathLike = str | os.PathLike[str]
 

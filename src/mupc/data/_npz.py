@@ -13,13 +13,16 @@ from typing import NoReturn
 import numpy as np
 
 from ._catalogue import CENTRED
-from ._dataset import DataError, Dataset, Normalisation, Split
+from ._dataset import Dataset, Split
+from ._errors import DataError
+from ._normalisation import Normalisation, standardisation
+from ._schema import Schema
+from ._schema_json import CHANNELS
 
 _KEYS = ("x_train", "y_train", "x_test", "y_test")
 _MOST_BYTES = 64 * 2**30  # of one array, uncompressed: more than any machine with this library has
 _MOST_COMPRESSED = 1032  # the best that deflate can do: a file that claims to hold more is corrupt
 _MOST_LABELS = 1000  # whole numbers below this, stored as floats, may be labels
-_CHANNELS = (1, 3, 4)
 _HEADERS = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
 
 
@@ -34,15 +37,18 @@ def load_npz(name: str, classes: int | None = None) -> Dataset:
     shape = _check_inputs(name, arrays)
     inputs = {key: _as_raw(name, key, arrays[key]) for key in ("x_train", "x_test")}
     targets, found = _as_targets(name, arrays, classes)
-    image = len(shape) == 2 or (len(shape) == 3 and shape[0] in _CHANNELS)
+    image = len(shape) == 2 or (len(shape) == 3 and shape[0] in CHANNELS)
     return Dataset(
         name=Path(name).stem,
         train=Split(inputs["x_train"], targets["y_train"]),
         test=Split(inputs["x_test"], targets["y_test"]),
         validation=None,
-        classes=found,
-        image_shape=shape if image else None,
-        normalisation=CENTRED if inputs["x_train"].dtype == np.uint8 else _standardisation(inputs["x_train"]),
+        schema=Schema(
+            normalisation=CENTRED if inputs["x_train"].dtype == np.uint8 else standardisation(inputs["x_train"]),
+            labels=None if found is None else tuple(range(found)),
+            target_scale=Normalisation() if found is None and arrays["y_train"].ndim == 1 else None,
+            image_shape=shape if image else None,
+        ),
         official=False,
         source=name,
     )
@@ -194,9 +200,3 @@ def _read_targets(name: str, key: str, y: np.ndarray) -> tuple[str, np.ndarray]:
     if whole and ((y == 0) | (y == 1)).all() and (y.sum(axis=1) == 1).all():
         return "classification", y.argmax(axis=1)
     return "regression", _finite(name, key, y)
-
-
-def _standardisation(raw: np.ndarray) -> Normalisation:
-    # Sums of float32 values are exact in float64, so that a constant feature has a std of exactly 0.
-    std = raw.std(axis=0, dtype=np.float64).astype(np.float32)
-    return Normalisation(mean=raw.mean(axis=0, dtype=np.float64), std=np.where(std == 0, 1, std))

@@ -1,0 +1,48 @@
+"""Read what users pass as arrays: numpy and JAX arrays, lists, data frames and series."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ._errors import DataError
+
+
+def as_array(what: str, values: object) -> np.ndarray:
+    """Return an array with one row per sample, of any type. `what` names it in messages."""
+    if hasattr(values, "toarray"):
+        raise DataError(f"{what} is sparse", "pass its toarray()")
+    try:
+        array = np.asarray(values)
+    except ValueError:
+        raise DataError(f"{what} has rows of different lengths", "pass rows of equal lengths") from None
+    if not array.ndim or 0 in array.shape[1:]:
+        raise DataError(f"{what} has shape {array.shape}", "pass one row per sample, each with at least one value")
+    return array
+
+
+def as_samples(what: str, x: object) -> np.ndarray:
+    """Return samples as they are stored, of shape `(n, features)`: uint8, or finite float32."""
+    array = as_array(what, x)
+    flat = array.reshape(len(array), -1) if array.size else array.reshape(0, int(np.prod(array.shape[1:])))
+    return flat if flat.dtype == np.uint8 else finite(what, flat)
+
+
+def finite(what: str, values: np.ndarray) -> np.ndarray:
+    """Return finite float32 values, or say which are not."""
+    if values.dtype.kind not in "buifO":
+        raise DataError(f"{what} holds {_kind_name(values)}", "pass numbers")
+    with np.errstate(over="ignore"):
+        try:
+            values = values.astype(np.float32)
+        except (TypeError, ValueError, OverflowError):
+            raise DataError(f"{what} holds values that are not numbers", "pass numbers") from None
+    bad = np.argwhere(~np.isfinite(values))
+    if len(bad):
+        first = tuple(int(i) for i in bad[0])
+        found = f"{what} has {len(bad)} values that are not finite in float32, first {values[first]} at {first}"
+        raise DataError(found, "remove or fill in those samples")
+    return values
+
+
+def _kind_name(values: np.ndarray) -> str:
+    return "text" if values.dtype.kind in "SUT" else str(values.dtype)
