@@ -39,7 +39,7 @@ def autodiff(network, z, x, y, energy=None, free=False):
     networks of the same form share one compiled function."""
     energy = mupc.Energy() if energy is None else energy
     form = {"activation": network.activation.name, "skip": network.skip, "loss": energy.loss, "free": free}
-    numbers = (np.array(network.multipliers), energy.output_precision, energy.activity_decay)
+    numbers = (np.array(network.multipliers), energy.output_weight, energy.activity_decay)
     return _autodiff(parameters(network), x, z, y, *(jnp.asarray(n) for n in numbers), **form)
 
 

@@ -45,7 +45,9 @@ def network(**options):
 
 def fit(folder=None, *, data=None, net=None, solver=SOLVER, **options):
     """Six steps an epoch, an evaluation after every four, two epochs: at 0, 4, 8 and 12."""
-    options = {"epochs": 2, "batch_size": 8, "weight_lr": 0.03, "evaluate_every": 4, "checkpoints": folder} | options
+    options = {"epochs": 2, "batch_size": 8, "evaluate_every": 4, "checkpoints": folder} | options
+    if isinstance(options.get("optimiser", ""), str):
+        options = {"weight_lr": 0.03} | options
     return mupc.fit(net or network(), data or clusters(), solver, **options)
 
 

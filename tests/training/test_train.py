@@ -76,6 +76,39 @@ def test_fit_equals_a_plain_loop(evaluate_every):
     assert result.losses.shape == (12,)
 
 
+@pytest.mark.parametrize(
+    ("algorithm", "rate", "output_precision"),
+    [(None, 0.01, 0.01), (mupc.ErrorSpace(), 0.01, 0.01), (SOLVER, 0.1, 1.0), (mupc.BP(), 0.01, 1.0)],
+)
+def test_the_learning_rate_and_output_precision_follow_the_algorithm(algorithm, rate, output_precision):
+    data, net, options = dataset(), network(), {"epochs": 0.5, "batch_size": 8}
+    result = mupc.fit(net, data, algorithm, **options)
+    explicit = mupc.PC(mupc.ErrorSpace()) if algorithm is None else algorithm
+    energy = mupc.Energy(output_precision=output_precision)
+    want = mupc.fit(net, data, explicit, weight_lr=rate, energy=energy, **options)
+    (many,) = mupc.fit_many([mupc.Run(net, algorithm)], data, **options)
+    assert_same_weights(result.network, want.network)
+    for got, other in zip(jax.tree.leaves(many.network), jax.tree.leaves(want.network), strict=True):
+        np.testing.assert_allclose(got, other, rtol=1e-10, atol=1e-12)
+
+
+def test_an_open_output_precision_is_one_outside_training():
+    data, net = dataset(), network()
+    x, y = data.x_train[:4], data.y_train[:4]
+    for solver in (SOLVER, mupc.ErrorSpace()):
+        solution = mupc.infer(net, x, y, solver)
+        assert solution.objective.output_precision == 1.0
+        assert_same_weights(solution, mupc.infer(net, x, y, solver, energy=mupc.Energy(output_precision=1.0)))
+    activities = mupc.forward(net, x)[0]
+    want = mupc.energy(net, activities, x, y, energy=mupc.Energy(output_precision=1.0))
+    assert mupc.energy(net, activities, x, y, energy=mupc.Energy()) == want
+
+
+def assert_same_weights(one, two):
+    for got, want in zip(jax.tree.leaves(one), jax.tree.leaves(two), strict=True):
+        np.testing.assert_array_equal(got, want)
+
+
 def test_bp_equals_a_plain_loop():
     data, net = dataset(), network(use_bias=True)
     a = reference.multipliers("mupc", 5, 6, 4, 1)
@@ -246,6 +279,9 @@ def test_unsupervised_training_learns_to_generate_the_inputs():
             {"algorithm": mupc.BP(), "energy": mupc.Energy(activity_decay=0.5)},
             "activity_decay=0.5, but backpropagation does not have free activities to decay",
         ),
+        ({"optimiser": optax.adam(1e-3), "weight_lr": 0.1}, "weight_lr=0.1 would have no effect, because an optax"),
+        ({"patience": 0}, "patience must be at least 1, got 0"),
+        ({"last_batch": "keep"}, "last_batch 'keep' is not known. Choose one of: drop, fill"),
         ({"optimiser": optax.adam(1e-3), "schedule": "cosine"}, "schedule='cosine' does not have a rate to act on"),
         (
             {"metrics": {"test_accuracy": len}},
@@ -269,6 +305,8 @@ def test_bad_arguments(options, message):
         ({"metrics": [len]}, "metrics must be a dictionary"),
         ({"stop": True}, "stop must be a function, got True"),
         ({"augment": "no"}, "augment must be True or False, got 'no'"),
+        ({"restore_best": "no"}, "restore_best must be True or False, got 'no'"),
+        ({"patience": 1.5}, "patience must be a whole number, got 1.5"),
     ],
 )
 def test_wrong_types(options, message):

@@ -224,7 +224,7 @@ def test_rates_of_adam_are_numbers():
     [
         ([], {}, ValueError, "nothing to train: pass at least one mupc.Run"),
         ([TANH[0]], {}, TypeError, "runs must be mupc.Run objects"),
-        ([mupc.Run(TANH[0])], {}, TypeError, "algorithm must be an algorithm such as"),
+        ([mupc.Run(TANH[0], "gd")], {}, TypeError, "algorithm must be an algorithm such as"),
         ([GD[0], dataclasses.replace(GD[0], weight_lr=-1.0)], {}, ValueError, "weight_lr must be greater than 0"),
         (
             [mupc.Run(TANH[0], mupc.BP()), mupc.Run(TANH[0], mupc.BP(), energy=mupc.Energy(activity_decay=0.5))],

@@ -16,7 +16,6 @@ from jaxtyping import Array, ArrayLike
 from ..data import Dataset
 from ..inference import AbstractSolver, Energy, GradientDescent, as_energy, as_targets, traced
 from ..io import checks
-from ..learning import check_optimiser
 from ..network import Network, Real, as_inputs, check_network, resolve_precision
 from ._exponents import CoordinateCheck, CoordinateSize, Slope, group_sizes, judge_slopes
 from ._sizes import quick_jit, trajectories
@@ -65,7 +64,7 @@ class CoordinateSettings:
         checks.integer("seeds", self.seeds, 1)
         checks.integer("width", self.width, 1)
         checks.integer("hidden_layers", self.hidden_layers, SHALLOWEST)
-        check_optimiser("adam", self.weight_lr, "constant")
+        checks.number("weight_lr", self.weight_lr, above=0)
 
     @property
     def parameterisation(self) -> str:

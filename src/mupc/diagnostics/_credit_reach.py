@@ -207,7 +207,7 @@ def _energy_shares(network: Network, solution: Solution, y: Rows, energy: Energy
     hidden = half_square(solution.errors) + energy.activity_decay * half_square(solution.activities)
     if solution.input is not None:
         hidden = hidden.at[0].add(energy.activity_decay * half_square(solution.input))
-    top = energy.output_precision * jnp.mean(energy.output_loss(solution.output, targets))
+    top = energy.output_weight * jnp.mean(energy.output_loss(solution.output, targets))
     parts = np.asarray(jnp.append(hidden, top), np.float64)
     return _ratio(parts, np.sum(parts))
 

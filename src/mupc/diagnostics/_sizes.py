@@ -49,7 +49,7 @@ def trajectories(
         posed = pose_whole(network)
         point = solve(solver, posed, history=False).point
         found = posed.unpack(point)
-        errors = found.errors / energy.output_precision
+        errors = found.errors / energy.output_weight
         slopes = network.local_gradients(x, found.activities, errors, found.output_error, policy)
         updates, state = rule.update(slopes, state, network)
         # from the errors: a difference of activities would round the small ones away

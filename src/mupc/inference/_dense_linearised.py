@@ -83,7 +83,7 @@ class DenseLinearised(AbstractLinearised[Increments]):
     def apply_inverse_transpose(self, force: Force) -> Increments:
         """Apply A⁻ᵀ: return how a force on the activities acts on the errors, and on a free z₀."""
         if self.jacobian is not None and force.rest is None:
-            return Increments(self.jacobian.signals(self.problem.energy.output_precision * force.output), None)
+            return Increments(self.jacobian.signals(self.problem.energy.output_weight * force.output), None)
         first, hidden, _ = self.problem.multipliers
         rest, top = force.rest, self._felt_at_top(force.output)
 
@@ -118,7 +118,7 @@ class DenseLinearised(AbstractLinearised[Increments]):
             d, change = p, self.jacobian.output_change(p.hidden)
         energy = self.problem.energy
         signal = self.loss_curvature(change)
-        bend = energy.output_precision * jnp.sum(signal * change, axis=0)
+        bend = energy.output_weight * jnp.sum(signal * change, axis=0)
         if not energy.decays_activities:
             return Force(signal, None), bend
         rest = jax.tree.map(lambda leaf: energy.activity_decay * leaf, d)
@@ -194,7 +194,7 @@ class DenseLinearised(AbstractLinearised[Increments]):
     def _felt_at_top(self, output: Output) -> Layer:
         """Return the force on the last activities from a signal on the output: λ times the transposed derivative of the
         output in them, times the signal."""
-        weight = self.problem.multipliers[2] * self.problem.energy.output_precision
+        weight = self.problem.multipliers[2] * self.problem.energy.output_weight
         return self.slopes[-1] * (weight * self.problem.readout.transpose(output))
 
     def with_jacobian(self) -> "DenseLinearised":

@@ -131,7 +131,7 @@ class DenseProblem(AbstractProblem[Increments]):
         delta, e = point
         first, hidden, last = self.multipliers
         z = self.base + delta.hidden
-        top = last * self.energy.output_precision * self.readout.transpose(self.output_error(e).T)
+        top = last * self.energy.output_weight * self.readout.transpose(self.output_error(e).T)
         inner = hidden * self.hidden.transpose(e.hidden[1:])
         back = jnp.concatenate([inner, top[None]])
         gradient = e.hidden - returned(e.hidden, self.skip) - self.activation.derivative(z) * back
@@ -152,7 +152,7 @@ class DenseProblem(AbstractProblem[Increments]):
         if self.energy.decays_activities:
             z = self.activities(delta)
             squares += self.energy.activity_decay * self.dot(z, z)
-        return squares / 2 + self.energy.output_precision * self.energy.output_loss(e.output.T, self.y.T)
+        return squares / 2 + self.energy.output_weight * self.energy.output_loss(e.output.T, self.y.T)
 
     def activities(self, delta: Increments) -> Increments:
         return jax.tree.map(jnp.add, Increments(self.base, self.base_input), delta)

@@ -1,5 +1,6 @@
 """The energy of Eq. 1 with its options, and its value layer by layer."""
 
+import dataclasses
 from collections.abc import Callable, Sequence
 from typing import NamedTuple, TypeVar
 
@@ -66,6 +67,9 @@ class Loss(NamedTuple):
     curvature: Callable[[Outputs, Outputs, Outputs], Array]
 
 
+PAPER_PRECISION = 1.0
+"""The paper's λ."""
+
 CROSS_ENTROPY = "cross-entropy"
 LOSSES = {
     "mse": Loss(_squared_error, _residual, _identity_curvature),
@@ -84,7 +88,8 @@ class Energy(eqx.Module):
 
     - `loss`: `"mse"` (½ squared error, the paper's) or `"cross-entropy"` (of logits).
     - `output_precision`: λ. Weight gradients of the batch terms are divided by it, so that as λ → 0 they become
-      backpropagation's instead of vanishing.
+      backpropagation's instead of vanishing. None: in `mupc.fit` what suits the algorithm (0.01 in error space,
+      otherwise 1), 1 everywhere else.
     - `activity_decay`: α; it acts on every free layer, z₀ too in the unsupervised case.
     - `weight_decay`, `orthogonality`: w and ρ, on all weights. With the optimisers `"adamw"` and `"lion"` `mupc.fit`
       subtracts w·W times the rate from the weights, separately from the update; other optimisers see it in their
@@ -92,16 +97,22 @@ class Energy(eqx.Module):
     """
 
     loss: str = eqx.field(static=True, default="mse")
-    output_precision: Real = 1.0
+    output_precision: Real | None = None
     activity_decay: Real = 0.0
     weight_decay: Real = 0.0
     orthogonality: Real = 0.0
 
     def __check_init__(self) -> None:
         checks.lookup("loss", self.loss, LOSSES)
-        checks.number("output_precision", self.output_precision, above=0)
+        if self.output_precision is not None:
+            checks.number("output_precision", self.output_precision, above=0)
         for name in ("activity_decay", "weight_decay", "orthogonality"):
             checks.number(name, getattr(self, name), at_least=0)
+
+    @property
+    def output_weight(self) -> Real:
+        """λ as a number."""
+        return PAPER_PRECISION if self.output_precision is None else self.output_precision
 
     @property
     def decays_activities(self) -> bool:
@@ -138,15 +149,16 @@ class Energy(eqx.Module):
         return any(not isinstance(w, int | float) or w != 0 for w in (self.weight_decay, self.orthogonality))
 
 
-def as_energy(energy: Energy | None) -> Energy:
-    """Return the energy that was given; None stands for the paper's."""
-    if energy is None:
-        return Energy()
+def as_energy(energy: Energy | None, output_precision: Real = PAPER_PRECISION) -> Energy:
+    """Return the energy that was given, with λ as a number: `output_precision` where it was left open. None stands for
+    the paper's energy."""
+    energy = Energy() if energy is None else energy
     if not isinstance(energy, Energy):
         raise checks.ArgumentTypeError(
             "energy", f'must be a mupc.Energy such as mupc.Energy(loss="mse"), got {checks.literal(energy)}.'
         )
-    return energy
+    chosen = output_precision if energy.output_precision is None else energy.output_precision
+    return dataclasses.replace(energy, output_precision=chosen)
 
 
 def errors(network: Network, activities: Activities, x: Inputs, precision: Precision) -> tuple[Activities, Outputs]:
@@ -270,7 +282,7 @@ def _layer_energies(
     hidden = half_square(hidden_errors) + energy.activity_decay * half_square(activities)
     if free_input:
         hidden = hidden.at[0].add(energy.activity_decay * half_square(x))
-    top = energy.output_precision * jnp.mean(energy.output_loss(output, y))
+    top = energy.output_weight * jnp.mean(energy.output_loss(output, y))
     return jnp.append(hidden, top) + energy.layer_penalties(network)
 
 

@@ -1,6 +1,6 @@
 """Turn a batch into better weights: the algorithms `PC` and `BP`, weight gradients and optimisers."""
 
-from ._algorithm import AbstractAlgorithm, AlgorithmState, LearningContext, StepReport
+from ._algorithm import AbstractAlgorithm, AlgorithmState, Defaults, LearningContext, StepReport
 from ._bp import BP
 from ._gradients import backprop_gradients, checked_inputs, solution_gradients, weight_gradients
 from ._optimiser import OPTIMISERS, Optimiser, check_optimiser, update_rule

@@ -73,9 +73,21 @@ class StepReport(NamedTuple):
     gradient_sizes: Float[Array, " all_layers"]
 
 
+class Defaults(NamedTuple):
+    """The settings that suit an algorithm: the learning rate of the weights, and λ."""
+
+    weight_lr: float
+    output_precision: float
+
+
 class AbstractAlgorithm(eqx.Module):
     """A rule that takes a batch and makes the next state. It owns the optimiser's step, so that an algorithm may step
     weights several times a batch, or train a second network."""
+
+    @property
+    @abc.abstractmethod
+    def defaults(self) -> Defaults:
+        """The settings that `mupc.fit` takes where none are given."""
 
     @abc.abstractmethod
     def check(self, energy: Energy, unsupervised: bool) -> None:

@@ -5,7 +5,7 @@ import jax.numpy as jnp
 from ..inference import Batch, Energy
 from ..io import checks
 from ..network import AbstractNetwork, Outputs, PRNGKeyArray
-from ._algorithm import AbstractAlgorithm, AlgorithmState, LearningContext, StepReport, gradient_sizes
+from ._algorithm import AbstractAlgorithm, AlgorithmState, Defaults, LearningContext, StepReport, gradient_sizes
 from ._gradients import backprop_step, check_backprop
 
 
@@ -19,9 +19,13 @@ class BP(AbstractAlgorithm):
 
     digits = mupc.data.load("digits")
     network = mupc.Network(digits.in_size, digits.out_size, width=32, hidden_layers=8, key=jr.key(0))
-    result = mupc.fit(network, digits, mupc.BP(), weight_lr=0.01)
+    result = mupc.fit(network, digits, mupc.BP())
     ```
     """
+
+    @property
+    def defaults(self) -> Defaults:
+        return Defaults(weight_lr=0.01, output_precision=1.0)
 
     def check(self, energy: Energy, unsupervised: bool) -> None:
         check_backprop(energy)

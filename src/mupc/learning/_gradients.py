@@ -81,7 +81,7 @@ def checked_inputs(network: Network, solution: Solution, x: Rows | None) -> tupl
 def solution_gradients(network: SomeNetwork, solution: Solution, x: Inputs, energy: Energy) -> SomeNetwork:
     """Run `weight_gradients` on arguments that are checked and cast, with the penalties of any energy. Errors carry a
     factor λ, which is divided out."""
-    errors = jax.tree.map(lambda e: e / energy.output_precision, solution.errors)
+    errors = jax.tree.map(lambda e: e / energy.output_weight, solution.errors)
     policy = POLICIES[solution.precision]
     gradients = network.local_gradients(x, solution.activities, errors, solution.output_error, policy)
     return _with_penalties(gradients, network, energy)

@@ -64,10 +64,18 @@ SCHEDULES: dict[str, Callable[[int], optax.Schedule]] = {
 Optimiser: TypeAlias = str | optax.GradientTransformation
 
 
-def check_optimiser(optimiser: Optimiser, weight_lr: Real, schedule: str) -> None:
+def check_optimiser(optimiser: Optimiser, weight_lr: Real | None, schedule: str) -> None:
     """Refuse an optimiser, rate or schedule that is not known or out of range."""
     checks.lookup("schedule", schedule, SCHEDULES)
+    if weight_lr is not None:
+        checks.number("weight_lr", weight_lr, above=0)
     if isinstance(optimiser, optax.GradientTransformation):
+        if weight_lr is not None:
+            raise checks.ArgumentError(
+                "weight_lr",
+                f"= {weight_lr:g} would have no effect, because an optax transformation brings its own rate.",
+                'Leave it out, or name an optimiser such as "adam".',
+            )
         if schedule != "constant":
             raise checks.ArgumentError(
                 "schedule",
@@ -81,7 +89,6 @@ def check_optimiser(optimiser: Optimiser, weight_lr: Real, schedule: str) -> Non
             "optimiser", f"is the function {name} itself:", "call it, such as optax.adam(1e-3), or give a name."
         )
     checks.lookup("optimiser", optimiser, OPTIMISERS)
-    checks.number("weight_lr", weight_lr, above=0)
 
 
 def is_decoupled(optimiser: Optimiser) -> bool:

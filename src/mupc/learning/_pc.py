@@ -7,12 +7,13 @@ from ..inference import (
     AbstractTunableSolver,
     Batch,
     Energy,
+    ErrorSpace,
     check_solver,
     infer_batch,
     pose,
 )
 from ..network import AbstractNetwork, Outputs, PRNGKeyArray
-from ._algorithm import AbstractAlgorithm, AlgorithmState, LearningContext, StepReport, gradient_sizes
+from ._algorithm import AbstractAlgorithm, AlgorithmState, Defaults, LearningContext, StepReport, gradient_sizes
 from ._gradients import solution_gradients
 
 
@@ -29,7 +30,7 @@ class PC(AbstractAlgorithm):
 
     digits = mupc.data.load("digits")
     network = mupc.Network(digits.in_size, digits.out_size, width=32, hidden_layers=8, key=jr.key(0))
-    result = mupc.fit(network, digits, mupc.PC(mupc.ErrorSpace()), weight_lr=0.01)
+    result = mupc.fit(network, digits, mupc.PC(mupc.ErrorSpace()))
     ```
     """
 
@@ -37,6 +38,12 @@ class PC(AbstractAlgorithm):
 
     def __check_init__(self) -> None:
         check_solver(self.solver)
+
+    @property
+    def defaults(self) -> Defaults:
+        if isinstance(self.solver, ErrorSpace):
+            return Defaults(weight_lr=0.01, output_precision=0.01)
+        return Defaults(weight_lr=0.1, output_precision=1.0)
 
     def check(self, energy: Energy, unsupervised: bool) -> None:
         """Accept everything: solvers check the problem themselves."""

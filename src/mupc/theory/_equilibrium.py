@@ -192,4 +192,4 @@ def _batch(network: Network, x: Rows, y: Rows) -> tuple[Network, Inputs, Outputs
 
 def _weight(energy: Energy) -> Scalar:
     """Return λ as an array, so that all its values share one compiled program."""
-    return jnp.asarray(float(energy.output_precision), jnp.float64)
+    return jnp.asarray(float(energy.output_weight), jnp.float64)

@@ -242,7 +242,7 @@ def _blocks(
             'a free or dummy output is for linear networks with the loss "mse" only, got activation '
             f"{network.activation.name!r} with loss {energy.loss!r}. Leave free_output and dummy_output out."
         )
-    decay, weight = float(energy.activity_decay), float(energy.output_precision)
+    decay, weight = float(energy.activity_decay), float(energy.output_weight)
     first, hidden, last = network.multipliers
     depth, width, skip = network.hidden_layers, network.width, network.skip
     eye = np.eye(width)
@@ -293,7 +293,7 @@ def _expansion(network: Network, x: Rows | None, y: Rows | None, activities: Row
         e, output = errors(exact, z, inputs, FLOAT64)
         _, hidden, last = network.multipliers
         inner = hidden * exact.hidden.transpose(e[1:], FLOAT64)
-        signal = energy.output_precision * energy.output_error(output, targets)
+        signal = energy.output_weight * energy.output_error(output, targets)
         back = jnp.concatenate([inner, last * exact.readout.transpose(signal, FLOAT64)[None]])
         derivative = network.activation.derivative
         bend = -jax.jvp(derivative, (z,), (jnp.ones_like(z),))[1] * back

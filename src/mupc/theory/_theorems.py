@@ -84,7 +84,7 @@ def convexity(network: Network, *, energy: Energy | None = None, free_input: boo
     ```
     """
     energy = check_linear(network, energy, "Theorem A.1", cure="Use mupc.theory.condition_number.")
-    weight = float(energy.output_precision)
+    weight = float(energy.output_weight)
     values = _singular_values(network)
     blocks = hessian_blocks(network, energy=energy, free_input=free_input)
     condition = condition_of(blocks)
@@ -137,7 +137,7 @@ def backprop_limit(network: Network, x: Rows, y: Rows, *, energy: Energy | None 
     ```
     """
     energy = check_linear(network, energy, "Theorem 1", cure="Use mupc.credit_reach.")
-    weight = float(energy.output_precision)
+    weight = float(energy.output_weight)
     plain = Energy(output_precision=weight)
     pc = _vector(equilibrium_gradients(network, x, y, energy=plain))
     with jax.enable_x64(True):

@@ -34,6 +34,9 @@ UNFINISHED = ".unfinished-"
 SPARE = 2**16
 """Bytes that a checkpoint may take beyond its arrays."""
 
+OPTAX_RULE = "an optax transformation"
+"""How a checkpoint names an optimiser that is not one of the known names."""
+
 Arrays = dict[str, np.ndarray]
 RunDescription = dict[str, str]
 
@@ -225,7 +228,7 @@ def describe_run(job: TrainJob, network: AbstractNetwork, dataset: Dataset) -> R
         "image_shape": source.format.image_shape,
         "unsupervised": source.format.unsupervised,
         "normalisation": dataset.normalisation,
-        "weight_lr": context.weight_lr,
+        "weight_lr": context.weight_lr if isinstance(context.optimiser, str) else None,
         "optimiser": context.optimiser,
         "schedule": context.schedule,
         "batch_size": source.batch_size,
@@ -240,10 +243,15 @@ def describe_run(job: TrainJob, network: AbstractNetwork, dataset: Dataset) -> R
 
 
 def _upgraded(about: dict[str, Any]) -> dict[str, Any]:
-    """Return what a checkpoint of format 1 says in the words of format 2, where the solver is part of an algorithm."""
-    if about["format"] > 1 or not isinstance(about.get("settings"), dict):
+    """Return what a checkpoint says in today's words: an optax transformation has no other rate, and since format 2 the
+    solver is part of an algorithm."""
+    if not isinstance(about.get("settings"), dict):
         return about
     settings = dict(about["settings"])
+    if settings.get("optimiser") == OPTAX_RULE:
+        settings["weight_lr"] = str(None)
+    if about["format"] > 1:
+        return about | {"settings": settings}
     solver = {name: settings.pop(name) for name in list(settings) if name.split(".")[0] == "solver"}
     solver.pop("solver.limit", None)
     if solver.get("solver") == "GradientDescent":
@@ -257,7 +265,7 @@ def _upgraded(about: dict[str, Any]) -> dict[str, Any]:
 
 def _flat(name: str, value: Any) -> Iterator[tuple[str, Any]]:
     if isinstance(value, optax.GradientTransformation):
-        yield name, "an optax transformation"
+        yield name, OPTAX_RULE
     elif isinstance(getattr(value, "name", None), str):  # an activation
         yield name, value.name
     elif dataclasses.is_dataclass(value):

@@ -9,16 +9,18 @@ import jax.numpy as jnp
 import jax.random as jr
 
 from ..data import Dataset
-from ..inference import CROSS_ENTROPY, AbstractSolver, Energy, as_energy, traced
+from ..inference import CROSS_ENTROPY, AbstractSolver, Energy, ErrorSpace, as_energy, traced
 from ..io import checks
 from ..learning import PC, AbstractAlgorithm, LearningContext, Optimiser, check_optimiser
-from ..network import AbstractNetwork, Real, check_network, resolve_precision
+from ..network import POLICIES, AbstractNetwork, Real, check_network, resolve_precision
 from ._batches import BatchSource, SampleFormat
 from ._step import TrainJob
 
 MOST_STEPS = 2**31
 HALVE = "halve-lr"
 ON_DIVERGENCE = ("stop", HALVE)
+LAST_BATCH = ("drop", "fill")
+AUTO = "auto"
 Path = str | os.PathLike[str]
 
 
@@ -38,10 +40,15 @@ class StepPlan(NamedTuple):
 class TrainConfig:
     """Every setting of a training run; `mupc.fit` takes them as keywords.
 
-    - `epochs` (may be a fraction), `weight_lr`, `seed` (order of the batches, random starts), `batch_size`.
-    - `energy`: `mupc.Energy(...)`. `precision`: as for `mupc.infer`.
+    - `epochs` (may be a fraction), `seed` (order of the batches, random starts), `batch_size`.
+    - `weight_lr`: the learning rate of the weights; by default what suits the algorithm (0.01 in error space and for
+      backpropagation, otherwise 0.1).
+    - `energy`: `mupc.Energy(...)`; its λ, too, follows the algorithm by default.
+    - `precision`: as for `mupc.infer`, or `"auto"`: what is fastest on this device and safe.
     - `optimiser`: a name such as `"adam"` or `"sgd"`, or any optax transformation, which then brings its own rate.
       `schedule`: `"constant"`, `"cosine"`, `"linear"` or `"warmup-cosine"`.
+    - `last_batch`: `"drop"` leaves out the samples at the end of an epoch that do not make a whole batch; `"fill"`
+      fills that batch up with samples from the start of the epoch's order.
     - `evaluate_every`: steps between evaluations; by default once an epoch.
     - `unsupervised`: learn to generate the inputs from a free z₀; targets are not used.
     - `augment`: random crops, flips and rotations of the images, on the device.
@@ -49,11 +56,13 @@ class TrainConfig:
       default at evaluations, but never for more than a tenth of the time. `keep`: how many to keep.
     - `on_divergence`: `"stop"`, or `"halve-lr"` to go back to the last finite state with half the `weight_lr`, up to
       five times; the record of each divergence then has `back_to_step` and the new `weight_lr`.
+    - `patience`: stop after this many evaluations without a better score on the validation split. `restore_best`:
+      return the network with the best score instead of the last; None: with `patience` only.
     """
 
     epochs: float | int = 1
     batch_size: int = 64
-    weight_lr: Real = 0.1
+    weight_lr: Real | None = None
     seed: int = 0
     energy: Energy | None = None
     optimiser: Optimiser = "adam"
@@ -61,14 +70,17 @@ class TrainConfig:
     evaluate_every: int | None = None
     unsupervised: bool = False
     augment: bool = False
-    precision: str | None = None
+    precision: str | None = AUTO
     checkpoints: Path | None = None
     checkpoint_every: int | None = None
     keep: int = 2
     on_divergence: str = "stop"
+    patience: int | None = None
+    restore_best: bool | None = None
+    last_batch: str = "drop"
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "energy", as_energy(self.energy))
+        as_energy(self.energy)
         checks.number("epochs", self.epochs, above=0)
         checks.integer("batch_size", self.batch_size, 1)
         checks.seed(self.seed)
@@ -76,13 +88,19 @@ class TrainConfig:
         checks.boolean("unsupervised", self.unsupervised)
         checks.boolean("augment", self.augment)
         checks.integer("keep", self.keep, 1)
-        for name in ("evaluate_every", "checkpoint_every"):
+        for name in ("evaluate_every", "checkpoint_every", "patience"):
             if (every := getattr(self, name)) is not None:
                 checks.integer(name, every, 1)
         if self.checkpoint_every is not None and self.checkpoints is None:
             raise checks.ArgumentError("checkpoint_every", "needs a folder:", "give {checkpoints}, or leave it out.")
+        if self.precision not in (None, AUTO, *POLICIES):
+            raise checks.unknown("precision", self.precision, (AUTO, *POLICIES))
+        if self.restore_best is not None:
+            checks.boolean("restore_best", self.restore_best)
         if self.on_divergence not in ON_DIVERGENCE:
             raise checks.unknown("on_divergence", self.on_divergence, ON_DIVERGENCE)
+        if self.last_batch not in LAST_BATCH:
+            raise checks.unknown("last_batch", self.last_batch, LAST_BATCH)
         if self.halves_rate and not isinstance(self.optimiser, str):
             raise checks.ArgumentError(
                 "on_divergence",
@@ -115,9 +133,30 @@ class TrainConfig:
         return self.on_divergence == HALVE
 
     @property
+    def keeps_best(self) -> bool:
+        """Whether the network with the best score on the validation split is returned."""
+        return self.patience is not None if self.restore_best is None else self.restore_best
+
+    @property
     def objective(self) -> Energy:
         """The energy."""
         return as_energy(self.energy)
+
+    @property
+    def rate(self) -> Real:
+        """The learning rate as a number. That of an optax transformation is its own: this one is not used."""
+        return 1.0 if self.weight_lr is None else self.weight_lr
+
+    def chosen(self, network: AbstractNetwork, algorithm: AbstractAlgorithm) -> "TrainConfig":
+        """Return the settings as used: what was left to the algorithm and the network is chosen."""
+        defaults = algorithm.defaults
+        own = defaults.weight_lr if isinstance(self.optimiser, str) else None
+        return dataclasses.replace(
+            self,
+            weight_lr=own if self.weight_lr is None else self.weight_lr,
+            energy=as_energy(self.energy, defaults.output_precision),
+            precision=resolve_precision(None if self.precision == AUTO else self.precision, network).name,
+        )
 
     def check(self, network: AbstractNetwork, dataset: Dataset, algorithm: AbstractAlgorithm) -> None:
         """Refuse what cannot be trained together, before anything is compiled."""
@@ -168,10 +207,11 @@ class TrainConfig:
     def job(self, network: AbstractNetwork, dataset: Dataset, algorithm: AbstractAlgorithm) -> TrainJob:
         """Return the job, after all checks."""
         self.check(network, dataset, algorithm)
-        policy = resolve_precision(self.precision, network)
+        chosen = self.chosen(network, algorithm)
+        policy = resolve_precision(chosen.precision, network)
         context = LearningContext(
-            energy=self.objective,
-            weight_lr=jnp.asarray(self.weight_lr, policy.dtype),
+            energy=chosen.objective,
+            weight_lr=jnp.asarray(chosen.rate, policy.dtype),
             optimiser=self.optimiser,
             schedule=self.schedule,
             total_steps=self.plan(dataset).total,
@@ -189,9 +229,9 @@ class TrainConfig:
 
 
 def as_algorithm(given: AbstractAlgorithm | AbstractSolver | None) -> AbstractAlgorithm:
-    """Return an algorithm; a bare solver stands for `mupc.PC(solver)`."""
-    if isinstance(given, AbstractSolver):
-        return PC(given)
+    """Return an algorithm; a bare solver stands for `mupc.PC(solver)`, and None for error space."""
+    if given is None or isinstance(given, AbstractSolver):
+        return PC(ErrorSpace() if given is None else given)
     if isinstance(given, AbstractAlgorithm):
         return given
     raise checks.ArgumentTypeError(

@@ -41,7 +41,7 @@ def fit(
     **Arguments:**
 
     - `network`, `dataset` (from `mupc.data.load`), and an `algorithm`: `mupc.PC(solver)`, or just the solver, or
-      `mupc.BP()` for the backpropagation baseline on the same network.
+      `mupc.BP()` for the backpropagation baseline on the same network. By default `mupc.PC(mupc.ErrorSpace())`.
     - The settings of `mupc.TrainConfig` as keywords, such as `epochs=5, weight_lr=0.05, seed=1`, or all of them as one
       `config`.
     - `metrics`: more to measure at each evaluation, `{"name": function_of_the_network}`.

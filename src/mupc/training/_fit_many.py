@@ -18,7 +18,7 @@ from jaxtyping import DTypeLike
 from ..data import Dataset
 from ..inference import AbstractSolver, Energy, as_energy, traced
 from ..io import checks
-from ..learning import AbstractAlgorithm, AlgorithmState
+from ..learning import PC, AbstractAlgorithm, AlgorithmState
 from ..network import Network, Real, check_network
 from ._checkpoint_policy import CheckpointPolicy
 from ._checkpoints import Checkpoints, describe_run
@@ -35,11 +35,11 @@ Tree = TypeVar("Tree")
 @dataclasses.dataclass(frozen=True)
 class Run:
     """One run of `mupc.fit_many`, as `mupc.fit` takes it: the network to start from, the algorithm (or just a solver),
-    the learning rate of the weights, the seed of the batches, and the energy."""
+    the learning rate of the weights (by default that of the algorithm), the seed of the batches, and the energy."""
 
     network: Network
     algorithm: AbstractAlgorithm | AbstractSolver | None = None
-    weight_lr: Real = 0.1
+    weight_lr: Real | None = None
     seed: int = 0
     energy: Energy | None = None
 
@@ -91,8 +91,7 @@ def fit_many(
     losses = [result.last["train_loss"] for result in mupc.fit_many(runs, digits)]
     ```
     """
-    runs = list(runs)
-    _check_alike(runs)
+    runs = _checked_runs(runs)
     if "on_divergence" in settings:
         raise checks.ArgumentError("on_divergence", "is for one run:", "leave it out, or call fit for each run.")
     for name in settings.keys() & runs[0].settings.keys():
@@ -106,7 +105,7 @@ def fit_many(
     limit = _room(job, runs[0].network, dataset) if chunk is None else checks.integer("chunk", chunk, 1)
     size = -(-len(runs) // -(-len(runs) // limit))  # as even as the number of chunks allows
     filled = runs + runs[-1:] * (-len(runs) % size)
-    own, common = _partition(_together(filled, job))
+    own, common = _partition(_together(filled, first, job))
     results: list[FitResult] = []
     for start in range(0, len(filled), size):
         joint = eqx.combine(jax.tree.map(lambda leaf, at=start: leaf[at : at + size], own), common)
@@ -140,14 +139,17 @@ def _numbered(callbacks: Callbacks, start: int, count: int) -> Callbacks:
     return [numbered] if callbacks else []
 
 
-def _together(runs: list[Run], job: TrainJob) -> TrainJob:
+def _together(runs: list[Run], config: TrainConfig, job: TrainJob) -> TrainJob:
     """Return the job of one of the runs with the numbers of all."""
     dtype = job.context.policy.dtype
+    algorithms = [as_algorithm(run.algorithm) for run in runs]
+    own = [dataclasses.replace(config, **run.settings) for run in runs]
+    chosen = [c.chosen(run.network, a) for run, c, a in zip(runs, own, algorithms, strict=True)]
     numbers = (
-        _stack([traced(as_algorithm(run.algorithm)) for run in runs], dtype),
-        _stack([as_energy(run.energy) for run in runs], dtype),
-        jnp.stack([jr.key(checks.seed(run.seed)) for run in runs]),
-        jnp.asarray([run.weight_lr for run in runs], dtype),
+        _stack([traced(algorithm) for algorithm in algorithms], dtype),
+        _stack([each.objective for each in chosen], dtype),
+        jnp.stack([jr.key(checks.seed(each.seed)) for each in chosen]),
+        jnp.asarray([each.rate for each in chosen], dtype),
     )
     return eqx.tree_at(lambda j: (j.algorithm, j.context.energy, j.source.key, j.context.weight_lr), job, numbers)
 
@@ -197,8 +199,9 @@ _advance = _mapped(advance, False, False, True, False)
 _score = _mapped(score, False, True)
 
 
-def _check_alike(runs: Sequence[Run]) -> None:
-    """Refuse runs that differ in more than numbers, and name the difference."""
+def _checked_runs(runs: Sequence[Run]) -> list[Run]:
+    """Return the runs, each with its algorithm and λ. Refuse runs that differ in more than numbers, and name the
+    difference."""
     if not runs:
         raise ValueError("there is nothing to train: pass at least one mupc.Run.")
     for run in runs:
@@ -207,8 +210,9 @@ def _check_alike(runs: Sequence[Run]) -> None:
                 "runs", f"must be mupc.Run objects such as mupc.Run(network, solver), got {checks.literal(run)}."
             )
         check_network(run.network)
-    first = dict(_form(runs[0]))
-    for index, run in enumerate(runs[1:], start=1):
+    found = [_explicit(run) for run in runs]
+    first = dict(_form(found[0]))
+    for index, run in enumerate(found[1:], start=1):
         other = dict(_form(run))
         for name in itertools.chain(first, other):
             if first.get(name) != other.get(name):
@@ -217,13 +221,21 @@ def _check_alike(runs: Sequence[Run]) -> None:
                     f"runs 0 and {index} differ in {name} ({one} and {two}). Only weights, seeds and numbers with a "
                     "decimal point may: make the rest the same, or call fit_many for each."
                 )
+    return found
+
+
+def _explicit(run: Run) -> Run:
+    algorithm = as_algorithm(run.algorithm)
+    energy = as_energy(run.energy, algorithm.defaults.output_precision)
+    return dataclasses.replace(run, algorithm=algorithm, energy=energy)
 
 
 def _form(run: Run) -> Iterator[tuple[str, Any]]:
     """Yield everything about a run that decides the program, by name."""
     for name in ("width", "hidden_layers", "parameterisation", "skip"):  # ahead of shapes and what follows from them
         yield f"network.{name}", getattr(run.network, name)
-    parts = (("network", run.network), ("solver", run.algorithm), ("energy", run.energy or Energy()))
+    solver = run.algorithm.solver if isinstance(run.algorithm, PC) else run.algorithm
+    parts = (("network", run.network), ("solver", solver), ("energy", run.energy))
     for name, part in parts:
         yield from sorted(_settings(name, part), key=lambda item: item[0].count("."))
 

@@ -56,7 +56,7 @@ def _step(
     phi, tau = problem.activation, problem.skip
     output = problem.base_output + last * problem.readout.linear(phi.difference(problem.base[-1], top))
     signal = problem.output_error(DenseErrors(problem.base, output)).T
-    back_top = last * problem.energy.output_precision * problem.readout.transpose(signal)
+    back_top = last * problem.energy.output_weight * problem.readout.transpose(signal)
 
     above, sent, backs = top[None], [], []
     for delta, block in zip(deltas, blocks, strict=False):

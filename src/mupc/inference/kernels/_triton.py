@@ -101,7 +101,7 @@ def descend(problem: DenseProblem, lr: Real, steps: int, interpret: bool = False
     )  # fmt: skip
     base = _fill(problem.base.mT, (layers, b, n))
     data = _Data(
-        jnp.stack([jnp.asarray(lr, base.dtype), jnp.asarray(problem.energy.output_precision, base.dtype)]),
+        jnp.stack([jnp.asarray(lr, base.dtype), jnp.asarray(problem.energy.output_weight, base.dtype)]),
         base,
         _fill(jnp.concatenate(problem.hidden.blocks), (max(layers - 1, 1), n, n)),
         _fill(jnp.concatenate(problem.readout.blocks), (c, n)),

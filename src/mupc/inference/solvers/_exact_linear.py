@@ -119,7 +119,7 @@ def _factorise(problem: DenseProblem) -> _Factors:
         factor = jnp.linalg.cholesky(identity + v)
         return _behind(factor, v, link) + decay, factor
 
-    v = energy.output_precision * _gram(top) + decays[-1]
+    v = energy.output_weight * _gram(top) + decays[-1]
     v, factors = jax.lax.scan(eliminate, v, (links, decays[:-1]), reverse=True)
     lowest = jnp.linalg.cholesky(identity + v)
     cholesky = jnp.concatenate([lowest[None], factors])
