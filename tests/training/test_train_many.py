@@ -166,7 +166,7 @@ def test_when_all_runs_of_a_chunk_diverge_it_ends():
 
 
 def test_chunks_and_other_numbers_do_not_compile_again(descended):
-    assert len(descended[2]) == 4  # a start, an order, an interval and a measurement, each once for both chunks
+    assert len(descended[2]) == 3  # a start, an interval and a measurement, each once for both chunks
     solvers = [  # momentum stays on in the last: without it the program would be another
         mupc.GradientDescent(lr, 4, momentum=run.algorithm.momentum / 2)
         for run, lr in zip(GD, (0.15, 0.25, 0.35), strict=True)

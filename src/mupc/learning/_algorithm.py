@@ -10,7 +10,7 @@ import optax
 from jaxtyping import Array, Float, Int
 
 from ..inference import Batch, Energy
-from ..network import POLICIES, AbstractNetwork, Outputs, Precision, PRNGKeyArray, Real, Scalar
+from ..network import POLICIES, AbstractNetwork, Outputs, Precision, PRNGKeyArray, Scalar
 from ._optimiser import SCHEDULES, Optimiser, is_decoupled, update_rule
 
 
@@ -18,10 +18,10 @@ class LearningContext(eqx.Module):
     """The settings of learning: the energy, the optimiser with its rate and schedule, and the precision."""
 
     energy: Energy
-    weight_lr: Real
+    weight_lr: Scalar
     optimiser: Optimiser = eqx.field(static=True)
     schedule: str = eqx.field(static=True)
-    total_steps: int = eqx.field(static=True)
+    total_steps: Int[Array, ""]
     precision: str = eqx.field(static=True)
 
     @property
@@ -39,8 +39,9 @@ class LearningContext(eqx.Module):
         """Return the update rule at this step."""
         penalty = Energy(weight_decay=self.energy.weight_decay if is_decoupled(self.optimiser) else 0.0)
         decay = penalty.penalty_gradient if penalty.penalises_weights else None
-        rate = self.weight_lr * SCHEDULES[self.schedule](self.total_steps)(step)
-        return update_rule(self.optimiser, rate, decay)
+        floating = jnp.result_type(float)
+        factor = SCHEDULES[self.schedule](step.astype(floating), self.total_steps.astype(floating))
+        return update_rule(self.optimiser, self.weight_lr * factor.astype(self.weight_lr.dtype), decay)
 
 
 class AlgorithmState(eqx.Module):

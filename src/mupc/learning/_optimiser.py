@@ -4,10 +4,11 @@ from collections.abc import Callable
 from typing import TypeAlias
 
 import jax
+import jax.numpy as jnp
 import optax
 
 from ..io import checks
-from ..network import Real
+from ..network import Real, Scalar
 
 WARMUP_FRACTION = 0.05
 
@@ -36,30 +37,32 @@ DECOUPLED = ("adamw", "lion")
 it."""
 
 
-def _constant(steps: int) -> optax.Schedule:
-    return optax.constant_schedule(1.0)
+def _constant(step: Scalar, total: Scalar) -> Scalar:
+    return jnp.ones_like(total)
 
 
-def _cosine(steps: int) -> optax.Schedule:
-    return optax.cosine_decay_schedule(1.0, steps)
+def _cosine(step: Scalar, total: Scalar) -> Scalar:
+    return 0.5 * (1 + jnp.cos(jnp.pi * jnp.minimum(step, total) / total))
 
 
-def _linear(steps: int) -> optax.Schedule:
-    return optax.linear_schedule(1.0, 0.0, steps)
+def _linear(step: Scalar, total: Scalar) -> Scalar:
+    return 1 - jnp.minimum(step, total) / total
 
 
-def _warmup_cosine(steps: int) -> optax.Schedule:
-    warmup = max(1, round(WARMUP_FRACTION * steps))
-    return optax.warmup_cosine_decay_schedule(0.0, 1.0, warmup, max(steps, warmup + 1))
+def _warmup_cosine(step: Scalar, total: Scalar) -> Scalar:
+    warmup = jnp.maximum(1, jnp.round(WARMUP_FRACTION * total))
+    decay = jnp.maximum(total - warmup, 1)
+    return jnp.where(step < warmup, 1 - _linear(step, warmup), _cosine(step - warmup, decay))
 
 
-SCHEDULES: dict[str, Callable[[int], optax.Schedule]] = {
+SCHEDULES: dict[str, Callable[[Scalar, Scalar], Scalar]] = {
     "constant": _constant,
     "cosine": _cosine,
     "linear": _linear,
     "warmup-cosine": _warmup_cosine,
 }
-"""The factor of the learning rate over steps, given the number of steps of the whole run."""
+"""The factor of the learning rate, from the steps taken so far and those of the whole run. Optax has the same formulas,
+but compiles the length of the run into the program."""
 
 Optimiser: TypeAlias = str | optax.GradientTransformation
 

@@ -1,25 +1,59 @@
 """Where batches come from: the samples on the device, their order, augmentation and normalisation."""
 
 import dataclasses
-from collections.abc import Callable
+import math
+from collections.abc import Iterator
+from typing import NamedTuple
 
 import equinox as eqx
 import jax
+import jax.numpy as jnp
 import jax.random as jr
-from jaxtyping import Array, Int
+import numpy as np
+from jaxtyping import Array, Int, Key
 
+from ..data import Normalisation
 from ..inference import Batch, free_start
-from ..network import Inputs, Outputs, PRNGKeyArray
+from ..network import Outputs, PRNGKeyArray
 from ._augment import augment
 
-Order = Int[Array, " samples"]
+Order = Int[Array, "*runs drawn"]
+
+BUCKETS = 16
+"""How many sizes there are from a power of two to the next: filling up to one of them costs a sixteenth at most."""
+
+
+def bucket(count: int, finest: int = 16) -> int:
+    """Return a size that is as large or a little larger, and the same for nearby counts, so that these share a compiled
+    program. Sizes are at least `finest` apart."""
+    step = max(finest, 2 ** (count.bit_length() - 1) // BUCKETS)
+    return -(-count // step) * step
+
+
+def padded(rows: np.ndarray) -> Array:
+    """Return rows on the device, filled up to a bucket with zeros that no order refers to."""
+    return jnp.asarray(np.pad(rows, [(0, bucket(len(rows)) - len(rows)), *[(0, 0)] * (rows.ndim - 1)]))
+
+
+def _flat_normalisation(normalisation: Normalisation) -> tuple[tuple[object, ...], None]:
+    return tuple(getattr(normalisation, field.name) for field in dataclasses.fields(normalisation)), None
+
+
+def _normalisation(_: None, values: tuple[object, ...]) -> Normalisation:
+    made = object.__new__(Normalisation)  # without its checks: values may be traced
+    for field, value in zip(dataclasses.fields(Normalisation), values, strict=True):
+        object.__setattr__(made, field.name, value)
+    return made
+
+
+# Arrays of one value per feature are then arguments of a program; plain numbers are compiled in.
+jax.tree_util.register_pytree_node(Normalisation, _flat_normalisation, _normalisation)
 
 
 @dataclasses.dataclass(frozen=True)
 class SampleFormat:
     """How stored samples become inputs and targets."""
 
-    normalise: Callable[[Array], Inputs]
     classes: int | None
     image_shape: tuple[int, ...] | None
     unsupervised: bool
@@ -29,37 +63,107 @@ class SampleFormat:
         """Whether predictions are right or wrong."""
         return self.classes is not None and not self.unsupervised
 
-    def batch(self, raw: Array, targets: Array, key: PRNGKeyArray, in_size: int) -> Batch:
-        """Return inputs and targets: one-hot labels or regression targets. In unsupervised training the inputs
-        themselves are the targets, and z₀ starts from random values."""
-        x = self.normalise(raw)
-        if self.unsupervised:
-            return Batch(free_start(key, len(x), in_size), x, free_input=True)
-        y: Outputs = targets if self.classes is None else jax.nn.one_hot(targets, self.classes)
-        return Batch(x, y)
-
 
 class BatchSource(eqx.Module):
-    """The training samples, and how a batch is drawn from them."""
+    """Training samples on the device, and how a batch is drawn from them."""
 
     raw: Array
     targets: Array
+    normalise: Normalisation
     key: PRNGKeyArray
     format: SampleFormat = eqx.field(static=True)
     augments: bool = eqx.field(static=True)
     batch_size: int = eqx.field(static=True)
 
-    def order(self, epoch: Int[Array, ""]) -> Order:
-        """Return the order of the samples in one epoch."""
-        return jr.permutation(jr.fold_in(self.key, epoch), len(self.raw))
+    def batch(self, raw: Array, targets: Array, key: PRNGKeyArray, in_size: int) -> Batch:
+        """Return inputs and targets: one-hot labels or regression targets. In unsupervised training the inputs
+        themselves are the targets, and z₀ starts from random values."""
+        x = self.normalise(raw)
+        if self.format.unsupervised:
+            return Batch(free_start(key, len(x), in_size), x, free_input=True)
+        classes = self.format.classes
+        y: Outputs = targets if classes is None else jax.nn.one_hot(targets, classes)
+        return Batch(x, y)
 
     def draw(
         self, order: Order, index: Int[Array, ""], step: Int[Array, ""], in_size: int
     ) -> tuple[Batch, PRNGKeyArray]:
-        """Return batch number `index` of an epoch, and the random key of the training step that uses it."""
+        """Return batch number `index` of an order, and the random key of the training step that uses it."""
         key = jr.fold_in(jr.fold_in(self.key, 2**31 - 1), step)
         chosen = jax.lax.dynamic_slice(order, (index * self.batch_size,), (self.batch_size,))
         raw = self.raw[chosen]
         if self.augments and self.format.image_shape is not None:
             raw = augment(key, raw, self.format.image_shape)
-        return self.format.batch(raw, self.targets[chosen], key, in_size), key
+        return self.batch(raw, self.targets[chosen], key, in_size), key
+
+
+class Dispatch(NamedTuple):
+    """Steps that are taken at once: `length` batches of a source in an order, from batch number `first` on."""
+
+    source: BatchSource
+    order: Order
+    first: int
+    length: int
+
+
+@dataclasses.dataclass(frozen=True)
+class StoredBatches:
+    """The batches of samples that lie on the device, drawn again every epoch. What is left over at the end of an epoch
+    is too little for a batch: it is dropped, or filled up (`fills`) with samples from the start of the epoch's
+    order."""
+
+    samples: int
+    batch_size: int
+    fills: bool = False
+
+    @property
+    def per_epoch(self) -> int:
+        """The number of batches in an epoch."""
+        return -(-self.samples // self.batch_size) if self.fills else self.samples // self.batch_size
+
+    def dispatches(self, source: BatchSource, steps: range, every: int | None) -> Iterator[Dispatch]:
+        """Yield these steps, split where an epoch ends and at multiples of `every`."""
+        length = bucket(max(self.samples, self.per_epoch * self.batch_size))
+        rounds = shuffles(self.samples)
+        for epoch, first, count in spans(steps, self.per_epoch, every):
+            order = epoch_order(source.key, jnp.asarray(epoch), jnp.asarray(self.samples), length, rounds)
+            yield Dispatch(source, order, first, count)
+
+
+def spans(steps: range, per_epoch: int, every: int | None) -> Iterator[tuple[int, int, int]]:
+    """Split steps at the ends of epochs, and at multiples of `every`: (epoch, first batch in it, number of batches)."""
+    step = steps.start
+    while step < steps.stop:
+        epoch, first = divmod(step, per_epoch)
+        left = steps.stop - step
+        length = min(left, per_epoch - first, left if every is None else every - step % every)
+        yield epoch, first, length
+        step += length
+
+
+def shuffles(count: int) -> int:
+    """Return how often `jax.random.permutation` sorts by random numbers of 32 bits: more than once where two of them
+    are likely to be equal."""
+    return math.ceil(3 * math.log(count) / math.log(2**32 - 1))
+
+
+@eqx.filter_jit
+def epoch_order(
+    key: Key[Array, "*runs"], epoch: Int[Array, ""], samples: Int[Array, ""], length: int, rounds: int
+) -> Order:
+    """Return the order of the samples in one epoch, repeated up to a length, for one key or for many.
+
+    It is `jax.random.permutation(jax.random.fold_in(key, epoch), samples)` to the bit, but without the number of
+    samples in the program: the numbers beyond it are sorted to the end.
+    """
+
+    def one(key: PRNGKeyArray) -> Order:
+        key = jr.fold_in(key, epoch)
+        order, last = jnp.arange(length), jnp.uint32(2**32 - 1)
+        for _ in range(rounds):
+            key, own = jr.split(key)
+            bits = jnp.where(jnp.arange(length) < samples, jr.bits(own, (length,), jnp.uint32), last)
+            _, order = jax.lax.sort_key_val(bits, order)
+        return order[jnp.arange(length) % samples]
+
+    return jax.vmap(one)(key) if key.ndim else one(key)

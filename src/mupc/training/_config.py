@@ -5,15 +5,17 @@ import os
 from collections.abc import Mapping
 from typing import NamedTuple
 
+import jax
 import jax.numpy as jnp
 import jax.random as jr
+import numpy as np
 
 from ..data import Dataset
 from ..inference import CROSS_ENTROPY, AbstractSolver, Energy, ErrorSpace, as_energy, traced
 from ..io import checks
 from ..learning import PC, AbstractAlgorithm, LearningContext, Optimiser, check_optimiser
 from ..network import POLICIES, AbstractNetwork, Real, check_network, resolve_precision
-from ._batches import BatchSource, SampleFormat
+from ._batches import BatchSource, SampleFormat, StoredBatches, padded
 from ._step import TrainJob
 
 MOST_STEPS = 2**31
@@ -25,11 +27,16 @@ Path = str | os.PathLike[str]
 
 
 class StepPlan(NamedTuple):
-    """The number of steps in all, from one evaluation to the next, and in an epoch."""
+    """The number of steps in all and from one evaluation to the next, and where their batches come from."""
 
     total: int
     interval: int
-    per_epoch: int
+    batches: StoredBatches
+
+    @property
+    def per_epoch(self) -> int:
+        """The number of steps in an epoch."""
+        return self.batches.per_epoch
 
     def next_evaluation(self, step: int) -> int:
         """Return the step of the first evaluation after this one."""
@@ -200,9 +207,9 @@ class TrainConfig:
 
     def plan(self, dataset: Dataset) -> StepPlan:
         """Return how long to train, and when to evaluate."""
-        per_epoch = len(dataset.train) // self.batch_size
-        total = max(1, round(self.epochs * per_epoch))
-        return StepPlan(total, min(total, self.evaluate_every or per_epoch), per_epoch)
+        batches = StoredBatches(len(dataset.train), self.batch_size)
+        total = max(1, round(self.epochs * batches.per_epoch))
+        return StepPlan(total, min(total, self.evaluate_every or batches.per_epoch), batches)
 
     def job(self, network: AbstractNetwork, dataset: Dataset, algorithm: AbstractAlgorithm) -> TrainJob:
         """Return the job, after all checks."""
@@ -214,14 +221,15 @@ class TrainConfig:
             weight_lr=jnp.asarray(chosen.rate, policy.dtype),
             optimiser=self.optimiser,
             schedule=self.schedule,
-            total_steps=self.plan(dataset).total,
+            total_steps=jnp.asarray(self.plan(dataset).total),
             precision=policy.name,
         )
         source = BatchSource(
-            raw=jnp.asarray(dataset.train.raw),
-            targets=jnp.asarray(dataset.train.targets),
+            raw=padded(dataset.train.raw),
+            targets=padded(dataset.train.targets),
+            normalise=jax.tree.map(lambda leaf: jnp.asarray(leaf) if np.ndim(leaf) else leaf, dataset.normalisation),
             key=jr.key(checks.seed(self.seed)),
-            format=SampleFormat(dataset.normalisation, dataset.classes, dataset.image_shape, self.unsupervised),
+            format=SampleFormat(dataset.classes, dataset.image_shape, self.unsupervised),
             augments=self.augment,
             batch_size=self.batch_size,
         )

@@ -13,6 +13,7 @@ from ..data import Dataset, Split
 from ..diagnostics import layers_that_learn
 from ..io import checks
 from ..network import Network
+from ._batches import bucket
 from ._state import BACK_TO, Position, Record
 from ._step import Chunks, DevicePrograms, SplitScores, Trace, TrainJob
 
@@ -103,8 +104,10 @@ class Evaluation:
 
 
 def _chunks(split: Split) -> Chunks:
-    """Return samples in equal chunks, the last one filled up, and which of them are real."""
-    size = min(EVALUATION_CHUNK, len(split))
-    index = np.arange(-(-len(split) // size) * size).reshape(-1, size)
+    """Return samples in equal chunks, the last one filled up, and which of them are real. A few samples more or less
+    give chunks of the same shape."""
+    size = min(EVALUATION_CHUNK, bucket(len(split)))
+    count = bucket(-(-len(split) // size), finest=1)
+    index = np.arange(count * size).reshape(count, size)
     inside = np.minimum(index, len(split) - 1)
     return jnp.asarray(split.raw[inside]), jnp.asarray(split.targets[inside]), jnp.asarray(index < len(split))

@@ -27,7 +27,7 @@ from ._evaluation import EVALUATION_CHUNK, Callbacks, Evaluation, Metrics, Train
 from ._loop import TrainLoop
 from ._memory import free_memory
 from ._result import FitResult
-from ._step import DevicePrograms, TrainJob, advance, epoch_order, score, tune
+from ._step import DevicePrograms, TrainJob, advance, score, tune
 
 Tree = TypeVar("Tree")
 
@@ -109,7 +109,7 @@ def fit_many(
     results: list[FitResult] = []
     for start in range(0, len(filled), size):
         joint = eqx.combine(jax.tree.map(lambda leaf, at=start: leaf[at : at + size], own), common)
-        programs = DevicePrograms(_orders, _tune, _advance, _score, (size,))
+        programs = DevicePrograms(_tune, _advance, _score, (size,))
         evaluate = Evaluation(programs, joint, dataset, metrics)
         numbered = _numbered(callbacks, start, len(runs))
         with contextlib.ExitStack() as stack:
@@ -151,14 +151,19 @@ def _together(runs: list[Run], config: TrainConfig, job: TrainJob) -> TrainJob:
         jnp.stack([jr.key(checks.seed(each.seed)) for each in chosen]),
         jnp.asarray([each.rate for each in chosen], dtype),
     )
-    return eqx.tree_at(lambda j: (j.algorithm, j.context.energy, j.source.key, j.context.weight_lr), job, numbers)
+    return eqx.tree_at(_numbers, job, numbers)
+
+
+def _numbers(job: TrainJob) -> tuple[Any, ...]:
+    """Return the parts of a job whose numbers are each run's own."""
+    return job.algorithm, job.context.energy, job.source.key, job.context.weight_lr
 
 
 def _partition(job: TrainJob) -> tuple[TrainJob, TrainJob]:
-    """Split a job into the arrays that differ between runs and what all runs share: the data set and everything that is
-    not an array."""
-    own = eqx.tree_at(lambda j: (j.source.raw, j.source.targets), jax.tree.map(eqx.is_array, job), (False, False))
-    return eqx.partition(job, own)
+    """Split a job into the arrays that differ between runs and what all runs share: the data set, the number of steps
+    and everything that is not an array."""
+    nothing = jax.tree.map(lambda _: False, job)
+    return eqx.partition(job, eqx.tree_at(_numbers, nothing, jax.tree.map(eqx.is_array, _numbers(job))))
 
 
 def _stack(trees: list[Tree], dtype: DTypeLike) -> Tree:
@@ -193,7 +198,6 @@ def _begin(job: TrainJob, network: Network) -> AlgorithmState:
 
 
 _start = _mapped(_begin, False)
-_orders = _mapped(epoch_order, True)
 _tune = _mapped(tune, False, False, True)
 _advance = _mapped(advance, False, False, True, False)
 _score = _mapped(score, False, True)

@@ -11,6 +11,7 @@ import numpy as np
 
 from ..learning import AlgorithmState
 from ..network import Network
+from ._batches import bucket
 from ._checkpoint_policy import CheckpointPolicy
 from ._config import StepPlan
 from ._evaluation import Callbacks, Evaluation, TrainStatus
@@ -50,7 +51,7 @@ class TrainLoop:
         """Train from this state, or from the newest checkpoint, and return the result of each run."""
         plan, runs = self.plan, self.programs.runs
         dtype = self.job.context.policy.dtype
-        steps = jnp.zeros((*runs, plan.interval), dtype)
+        steps = jnp.zeros((*runs, bucket(plan.interval)), dtype)
         network = self.programs.pick(learner.network, 0)
         blank = Trace(steps, steps, jnp.zeros((*runs, network.layer_count), dtype))
         start = TrainState.start(learner, runs)
@@ -74,7 +75,7 @@ class TrainLoop:
         job = _slowed(self.job, halvings(state.histories[0]))
         started = time.perf_counter()
         learner, trace = self.programs.run_interval(
-            job, position.state, range(position.step, end), self.plan.per_epoch, blank
+            job, position.state, range(position.step, end), self.plan.batches, blank
         )
         state = state._replace(position=position.after(learner, trace, end, time.perf_counter() - started))
         back = False

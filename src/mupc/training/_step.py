@@ -1,6 +1,7 @@
 """The programs that training calls on the device: steps of an interval, tuning, and evaluation."""
 
-from collections.abc import Callable, Iterator
+import functools
+from collections.abc import Callable
 from typing import Any, NamedTuple, TypeVar
 
 import equinox as eqx
@@ -8,11 +9,13 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
+from ..inference import traced
 from ..learning import AbstractAlgorithm, AlgorithmState, LearningContext
 from ..network import AbstractNetwork
-from ._batches import BatchSource, Order
+from ._batches import BatchSource, Order, StoredBatches
 
 Tree = TypeVar("Tree")
+Result = TypeVar("Result")
 
 
 class TrainJob(eqx.Module):
@@ -32,13 +35,18 @@ class Trace(eqx.Module):
     gradient_sizes: Float[Array, "*runs all_layers"]
 
 
-@eqx.filter_jit
-def epoch_order(job: TrainJob, epoch: Int[Array, ""]) -> Order:
-    """Return the order of the training samples in one epoch."""
-    return job.source.order(epoch)
+def _compiled(function: Callable[..., Result]) -> Callable[..., Result]:
+    """Compile a function of a job. The numbers of its energy are arguments, so that another λ needs no new program."""
+    program = eqx.filter_jit(function)
+
+    @functools.wraps(function)
+    def call(job: TrainJob, *arguments: Any) -> Result:
+        return program(eqx.tree_at(lambda j: j.context.energy, job, traced(job.context.energy)), *arguments)
+
+    return call
 
 
-@eqx.filter_jit
+@_compiled
 def advance(
     job: TrainJob, state: AlgorithmState, order: Order, span: Int[Array, " 3"], trace: Trace
 ) -> tuple[AlgorithmState, Trace]:
@@ -57,7 +65,7 @@ def advance(
     return jax.lax.fori_loop(0, length, body, (state, trace))
 
 
-@eqx.filter_jit
+@_compiled
 def tune(job: TrainJob, state: AlgorithmState, order: Order, first: Int[Array, ""]) -> AbstractAlgorithm:
     """Return the algorithm with the settings that it finds for the next batch."""
     batch, _ = job.source.draw(order, first, state.step, state.network.in_size)
@@ -75,7 +83,7 @@ class SplitScores(NamedTuple):
     finite: Bool[Array, "*runs"]
 
 
-@eqx.filter_jit
+@_compiled
 def score(job: TrainJob, network: AbstractNetwork, splits: dict[str, Chunks]) -> SplitScores:
     """Evaluate a network on whole splits."""
     policy, energy = job.context.policy.full, job.context.energy
@@ -83,7 +91,7 @@ def score(job: TrainJob, network: AbstractNetwork, splits: dict[str, Chunks]) ->
 
     def chunk(arrays: Chunks) -> Float[Array, " 2"]:
         raw, targets, inside = arrays
-        batch = policy.cast(job.source.format.batch(raw, targets, job.source.key, network.in_size))
+        batch = policy.cast(job.source.batch(raw, targets, job.source.key, network.in_size))
         output = job.algorithm.predict(network, batch, job.context)
         right = jnp.argmax(output, axis=-1) == jnp.argmax(batch.y, axis=-1)
         return jnp.stack([jnp.sum(jnp.where(inside, v, 0)) for v in (energy.output_loss(output, batch.y), right)])
@@ -97,7 +105,6 @@ class DevicePrograms(NamedTuple):
     """The programs of one run, or of many: then the job's numbers, the state, the order of the samples and the trace
     have a leading axis `runs`."""
 
-    order: Callable[..., Any] = epoch_order
     tune: Callable[..., Any] = tune
     advance: Callable[..., Any] = advance
     score: Callable[..., Any] = score
@@ -112,28 +119,15 @@ class DevicePrograms(NamedTuple):
         return jax.tree.map(lambda a, b: jnp.where(which.reshape(-1, *[1] * (a.ndim - 1)), a, b), tree, other)
 
     def run_interval(
-        self, job: TrainJob, state: AlgorithmState, steps: range, per_epoch: int, blank: Trace
+        self, job: TrainJob, state: AlgorithmState, steps: range, batches: StoredBatches, blank: Trace
     ) -> tuple[AlgorithmState, Trace]:
         """Take these steps: one dispatch, and one more for each epoch that begins and each tuning on the way."""
         trace, done = blank, 0
         every = job.algorithm.tunes_every
-        for epoch, first, length in _spans(steps, per_epoch, every):
-            order = self.order(job, jnp.asarray(epoch))
-            settled = job
+        for source, order, first, length in batches.dispatches(job.source, steps, every):
+            here = TrainJob(job.algorithm, job.context, source)
             if every is not None:
-                algorithm = self.tune(job, state, order, jnp.asarray(first))
-                settled = TrainJob(algorithm, job.context, job.source)
-            state, trace = self.advance(settled, state, order, jnp.asarray([first, done, length]), trace)
+                here = TrainJob(self.tune(here, state, order, jnp.asarray(first)), job.context, source)
+            state, trace = self.advance(here, state, order, jnp.asarray([first, done, length]), trace)
             done += length
         return state, jax.block_until_ready(trace)
-
-
-def _spans(steps: range, per_epoch: int, every: int | None) -> Iterator[tuple[int, int, int]]:
-    """Split steps at the ends of epochs, and at multiples of `every`: (epoch, first batch in it, number of batches)."""
-    step = steps.start
-    while step < steps.stop:
-        epoch, first = divmod(step, per_epoch)
-        left = steps.stop - step
-        length = min(left, per_epoch - first, left if every is None else every - step % every)
-        yield epoch, first, length
-        step += length
