@@ -8,7 +8,7 @@ import pytest
 from compiled import compilations
 
 import mupc
-from mupc.data import Dataset, Normalisation, Split
+from mupc.data import Dataset, Normalisation, Schema, Split
 from mupc.learning._optimiser import SCHEDULES
 from mupc.training._batches import bucket, epoch_order, shuffles
 
@@ -26,7 +26,7 @@ def clusters(samples, test=40, seed=0):
 
     train = split(samples)
     normalisation = Normalisation(mean=train.raw.mean(0), std=train.raw.std(0))
-    return Dataset("clusters", train, split(test), None, 3, None, normalisation, False, "made here")
+    return Dataset("clusters", train, split(test), None, Schema(normalisation, labels=(0, 1, 2)), False, "made here")
 
 
 def network():
