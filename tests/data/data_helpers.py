@@ -7,6 +7,7 @@ import gzip
 import hashlib
 import struct
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -74,6 +75,26 @@ def publish(entry: NamedDataset, contents: dict[str, bytes]) -> NamedDataset:
         for download in entry.downloads
     ]
     return dataclasses.replace(entry, downloads=tuple(downloads))
+
+
+class Frame:
+    """A data frame as pandas has it, as far as it is used."""
+
+    def __init__(self, **columns: Any) -> None:
+        self.held = columns
+
+    @property
+    def columns(self) -> list[str]:
+        return list(self.held)
+
+    def __getitem__(self, name: str) -> np.ndarray:
+        return np.array(self.held[name], object)
+
+    def to_numpy(self) -> np.ndarray:
+        return np.array([self[name] for name in self.held], object).T
+
+    def __array__(self, dtype: Any = None, copy: Any = None) -> np.ndarray:
+        return self.to_numpy()
 
 
 class raises_line:

@@ -2,11 +2,10 @@ from __future__ import annotations
 
 import json
 import pickle
-from typing import Any
 
 import numpy as np
 import pytest
-from data_helpers import raises_line
+from data_helpers import Frame, raises_line
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -16,26 +15,6 @@ from mupc.data import Column, DataError, Normalisation, Schema
 ANIMALS = Schema(labels=("cat", "dog", "eel"))
 COLUMNS = (Column("age"), Column("colour", ("blue", "red")))
 TABLE = Schema(Normalisation(mean=np.array([30, 0, 0.0]), std=np.array([10, 1, 1.0])), columns=COLUMNS)
-
-
-class Frame:
-    """A data frame as pandas has it, as far as it is used."""
-
-    def __init__(self, **columns: Any) -> None:
-        self.held = columns
-
-    @property
-    def columns(self) -> list[str]:
-        return list(self.held)
-
-    def __getitem__(self, name: str) -> np.ndarray:
-        return np.array(self.held[name], object)
-
-    def to_numpy(self) -> np.ndarray:
-        return np.array([self[name] for name in self.held], object).T
-
-    def __array__(self, dtype: Any = None, copy: Any = None) -> np.ndarray:
-        return self.to_numpy()
 
 
 def test_named_data_sets_have_the_names_of_their_classes():

@@ -14,9 +14,11 @@ from ._columns import Column
 from ._dataset import Dataset, Split, encode_targets
 from ._errors import DataError
 from ._fetch import fetch
+from ._from_arrays import from_arrays
 from ._images import ImageFolder, find_images
 from ._load import Available, FileCheck, available, check, load
 from ._normalisation import Normalisation
 from ._npz import read_samples
 from ._schema import Schema, Task
 from ._schema_json import Label
+from ._targets import targets_warning

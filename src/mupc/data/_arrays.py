@@ -44,5 +44,20 @@ def finite(what: str, values: np.ndarray) -> np.ndarray:
     return values
 
 
+def refuse_coarse(what: str, values: np.ndarray) -> None:
+    """Refuse columns whose values differ by less than float32 resolves, such as times in seconds since 1970."""
+    if not len(values) or values.dtype.kind not in "uif" or values.dtype == np.float32:
+        return
+    error = np.abs(values - values.astype(np.float32)).max(axis=0)
+    coarse = np.flatnonzero((error > 0.1 * values.std(axis=0)) & (values.min(axis=0) < values.max(axis=0)))
+    if len(coarse):
+        column = values[:, coarse[0]]
+        where = f" in column {coarse[0]}" if values.shape[1] > 1 else ""
+        raise DataError(
+            f"{what} has values from {column.min()} to {column.max()}{where}, too close together for float32",
+            "subtract the smallest of them",
+        )
+
+
 def _kind_name(values: np.ndarray) -> str:
     return "text" if values.dtype.kind in "SUT" else str(values.dtype)

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ..io import checks
-from ._arrays import as_array
+from ._arrays import as_array, refuse_coarse
 from ._errors import DataError
 
 Table = dict[str, np.ndarray]
@@ -57,7 +57,7 @@ class Column:
     def encode(self, values: np.ndarray) -> np.ndarray:
         """Return the column as inputs, `(rows, width)` float32."""
         if self.categories is None:
-            return numbers(self.name, values)[:, None]
+            return numbers(self.name, values).astype(np.float32)[:, None]
         texts = _texts(self.name, values)
         place = {category: index for index, category in enumerate(self.categories)}
         encoded = np.zeros((len(texts), self.width), np.float32)
@@ -118,7 +118,7 @@ def quoted(names: Sequence[str], most: int = 5) -> str:
 
 
 def numbers(name: str, values: np.ndarray) -> np.ndarray:
-    """Return a column of finite numbers in float32, or say which cell is not one."""
+    """Return a column of numbers that are finite in float32, or say which cell is not one."""
     if values.dtype.kind not in "buifOUT":
         raise DataError(f"column {name!r} holds {values.dtype}", "give numbers or text")
     with np.errstate(over="ignore"):
@@ -129,18 +129,18 @@ def numbers(name: str, values: np.ndarray) -> np.ndarray:
         bad = np.flatnonzero(~np.isfinite(found.astype(np.float32)))
     if len(bad):
         raise _bad_cells(name, values, bad)
-    return found.astype(np.float32)
+    return found
 
 
 def _texts(name: str, values: np.ndarray) -> list[str]:
-    texts = ["" if _is_missing(cell) else str(cell) for cell in values.tolist()]
+    texts = ["" if is_missing(cell) else str(cell) for cell in values.tolist()]
     bad = np.flatnonzero([not text for text in texts])
     if len(bad):
         raise _bad_cells(name, values, bad)
     return texts
 
 
-def _is_missing(cell: object) -> bool:
+def is_missing(cell: object) -> bool:
     """Whether a cell is empty: no text, None, NaN, or what pandas puts in their place."""
     if isinstance(cell, str):
         return not cell
@@ -151,7 +151,7 @@ def _is_missing(cell: object) -> bool:
 
 def _kind(cell: object) -> str:
     """Return "missing", "number" or "text"."""
-    if _is_missing(cell):
+    if is_missing(cell):
         return "missing"
     try:
         float(cell)  # type: ignore[arg-type]
@@ -171,7 +171,7 @@ def is_text(values: np.ndarray) -> bool:
 def make_column(name: str, values: np.ndarray, one_hot: bool) -> Column:
     """Return how a column of the training table becomes inputs."""
     if not is_text(values):
-        numbers(name, values)
+        refuse_coarse(f"column {name!r}", numbers(name, values)[:, None])
         return Column(name)
     categories = sorted(set(_texts(name, values)))
     if not one_hot:

@@ -146,14 +146,15 @@ class Dataset:
         """
         if self.validation is not None:
             raise DataError(f"{self.name} already has a validation split", "start from the data set without one")
-        count = _validation_count(fraction_or_count, len(self.train))
+        count = part_size("validation", fraction_or_count, len(self.train))
         order = np.random.default_rng(seed).permutation(len(self.train))
         # Sorted, so that samples keep the order of the file within each part.
         held_out, kept = np.sort(order[:count]), np.sort(order[count:])
         return dataclasses.replace(self, train=self.train.take(kept), validation=self.train.take(held_out))
 
 
-def _validation_count(size: float | int, available: int) -> int:
+def part_size(name: str, size: float | int, available: int) -> int:
+    """Return the number of samples in a part, given as that number or as a fraction of those available."""
     whole = isinstance(size, Integral) and not isinstance(size, bool)
     if whole and 0 < size < available:
         return int(size)
@@ -161,6 +162,6 @@ def _validation_count(size: float | int, available: int) -> int:
     if fraction and 0 < size < 1 and 0 < round(size * available) < available:
         return round(size * available)
     raise DataError(
-        f"a validation split of {size!r} is not possible",
+        f"a {name} split of {size!r} is not possible with {available} samples",
         f"give a fraction between 0 and 1, or a whole number of samples from 1 to {available - 1}",
     )

@@ -1,0 +1,134 @@
+"""Data sets from arrays, lists, data frames and series."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from ..io import checks
+from ._arrays import as_array, as_samples, finite, refuse_coarse
+from ._catalogue import CENTRED
+from ._columns import Column, RawSamples, as_table, encode_table, make_column
+from ._dataset import Dataset, Split, part_size
+from ._errors import DataError
+from ._normalisation import Normalisation, standardisation
+from ._schema import Schema
+from ._schema_json import CHANNELS, Label
+from ._targets import choose_task, plain_targets
+
+
+def from_arrays(
+    x: RawSamples,
+    y: ArrayLike,
+    test: float | int = 0.2,
+    validation: float | int = 0.0,
+    task: str = "auto",
+    seed: int = 0,
+    one_hot: bool = False,
+) -> Dataset:
+    """Make a data set of samples `x` and targets `y`, which may be arrays, lists, pandas data frames or series.
+
+    The samples are split at random, with the same share of every class in each part; a class with a single sample stays
+    in training. Every feature is standardised with the mean and standard deviation of the training part; uint8 inputs
+    are pixels and go to [-1, 1]. Labels may be text, truth values or any numbers. Values of a regression are
+    standardised for training; predictions are in their units.
+
+    **Arguments:**
+
+    - `x`: samples of shape `(n, ...)`, or a table with named columns.
+    - `y`: labels or values of shape `(n,)`, one-hot rows, or several values per sample, of shape `(n, outputs)`.
+    - `test`, `validation`: a fraction, or a number of samples, to hold out; 0 for none. The validation part is taken
+      from what the test part leaves.
+    - `task`: `"classification"`, `"regression"` or `"auto"`. Whole numbers are classes if they take at most 20
+      different values, and at most half as many as there are samples. With more, the task must be given.
+    - `seed`: of the split.
+    - `one_hot`: encode columns of text, with an input for every category.
+
+    >>> from mupc import data
+    >>> pets = data.from_arrays([[0.2], [0.3], [4.0], [4.1]] * 5, ["cat", "cat", "dog", "dog"] * 5)
+    >>> len(pets.train), len(pets.test), pets.schema.labels
+    (16, 4, ('cat', 'dog'))
+    """
+    raw, columns, shape = _read_inputs(x, checks.boolean("one_hot", one_hot))
+    if len(raw) < 2:
+        raise DataError(f"x has {len(raw)} sample{'' if len(raw) == 1 else 's'}", "give two or more")
+    targets, labels, flat = _read_targets(y, task)
+    if len(targets) != len(raw):
+        raise DataError(f"x has {len(raw)} samples and y {len(targets)}", "give one target per sample")
+    classes = targets if labels is not None else np.zeros(len(raw), np.int32)
+    rng = np.random.default_rng(checks.integer("seed", seed, 0))
+    rest, held_out = _hold_out("test", test, np.arange(len(raw)), classes, rng)
+    kept, validating = _hold_out("validation", validation, rest, classes, rng)
+    whole = Split(raw, targets)
+    train = whole.take(kept)
+    image = len(shape) == 2 or (len(shape) == 3 and shape[0] in CHANNELS)
+    schema = Schema(
+        normalisation=CENTRED if raw.dtype == np.uint8 else standardisation(train.raw),
+        labels=labels,
+        target_scale=_target_scale(train.targets, flat) if labels is None else None,
+        image_shape=shape if image else None,
+        columns=columns,
+    )
+    validation_split = whole.take(validating) if len(validating) else None
+    return Dataset("arrays", train, whole.take(held_out), validation_split, schema, False, "arrays in memory")
+
+
+def _read_inputs(x: RawSamples, one_hot: bool) -> tuple[np.ndarray, tuple[Column, ...] | None, tuple[int, ...]]:
+    """Return samples as stored, the columns of a table, and the shape of a sample."""
+    table = as_table(x)
+    if table is None:
+        array = as_array("x", x)
+        raw = as_samples("x", array)
+        refuse_coarse("x", array.reshape(raw.shape))
+        return raw, None, array.shape[1:]
+    if not table:
+        raise DataError("the table has no columns of inputs", "give at least one")
+    columns = tuple(make_column(name, values, one_hot) for name, values in table.items())
+    raw = encode_table(table, columns)
+    return raw, columns, raw.shape[1:]
+
+
+def _read_targets(y: ArrayLike, task: str) -> tuple[np.ndarray, tuple[Label, ...] | None, bool]:
+    """Return targets as stored, the labels (None: regression), and whether there is one value per sample."""
+    given = plain_targets("y", y)
+    flat = given.ndim == 1
+    if given.ndim == 2 and given.shape[1] == 1:
+        given = given[:, 0]  # a column, as data frames have it
+    if choose_task("y", given, task) == "regression":
+        values = given.reshape(len(given), -1)
+        refuse_coarse("y", values)
+        return finite("y", values), None, flat
+    if given.ndim == 2:
+        labels: tuple[Label, ...] = tuple(range(given.shape[1]))
+        places = given.argmax(axis=1)
+    else:
+        found, places = np.unique(given, return_inverse=True)
+        labels = tuple(found.tolist())
+    if (places == places[0]).all():
+        raise DataError(f"y has one class, {labels[places[0]]!r}", "give samples of two classes or more")
+    return places.astype(np.int32), labels, True
+
+
+def _hold_out(
+    name: str, size: float | int, samples: np.ndarray, classes: np.ndarray, rng: np.random.Generator
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return the samples to keep and those to hold out, both in their order, with equal shares of every class."""
+    if size == 0:
+        return samples, samples[:0]
+    count = part_size(name, size, len(samples))
+    order = rng.permutation(samples)
+    order = order[np.argsort(classes[order], kind="stable")]  # class after class, each in random order
+    first = np.diff(classes[order], prepend=-1) != 0
+    free = order[~first]  # one sample of each class stays in training
+    if count > len(free):
+        raise DataError(
+            f"a {name} split of {size} needs {count} samples, and only {len(free)} are not the last of their class",
+            f"set {{{name}}} to less, or give more samples",
+        )
+    held_out = np.sort(free[((np.arange(count) + 0.5) * len(free) / count).astype(int)])
+    return np.setdiff1d(samples, held_out), held_out
+
+
+def _target_scale(targets: np.ndarray, flat: bool) -> Normalisation:
+    scale = standardisation(targets)
+    return Normalisation(mean=np.ravel(scale.mean)[0], std=np.ravel(scale.std)[0]) if flat else scale
