@@ -58,6 +58,8 @@ def layer_terms(params, z0, zs, y, a, phi, skip, loss, lam):
     out = a[2] * phi(states[-1]) @ w.T + b
     if loss == "mse":
         terms.append(lam * jnp.sum((y - out) ** 2) / 2)
+    elif callable(loss):
+        terms.append(lam * sum(loss(row, target) for row, target in zip(out, y, strict=True)))
     else:
         shifted = out - jnp.max(out, axis=1, keepdims=True)
         log_p = shifted - jnp.log(jnp.sum(jnp.exp(shifted), axis=1, keepdims=True))

@@ -154,8 +154,11 @@ class DenseLinearised(AbstractLinearised[Increments]):
 
         Take at most `steps` steps, or with None as many as bring the residual below `tol` of its start. With few
         steps, the last one skips the pass down: only its length is needed.
+
+        A loss that is not convex may make the matrix indefinite. A sample stops at the first direction of negative
+        curvature, with what it has so far, or with `rhs` itself: both lead downhill, and the line search does the rest.
         """
-        dot, move = self.problem.dot, self.problem.move
+        dot, move, convex = self.problem.dot, self.problem.move, self.problem.energy.has_convex_loss
 
         def advance(x: Increments, p: Increments, rr: PerSample) -> tuple:
             force, bend = self._curvature_along(p)
@@ -165,8 +168,11 @@ class DenseLinearised(AbstractLinearised[Increments]):
         def turn(r: Increments, p: Increments, rr: PerSample, length: PerSample, force: Force) -> tuple:
             image = add(_damped(p), self.apply_inverse_transpose(force))
             r = move(r, -length, image)
-            following = dot(r, r)
+            following = dot(r, r) if convex else jnp.where(length > 0, dot(r, r), 0)
             return r, move(r, _ratio(following, rr), p), following
+
+        def finished(x: Increments) -> Increments:
+            return x if convex else move(x, jnp.where(dot(x, x) > 0, 0.0, 1.0).astype(first.dtype), rhs)
 
         x, first = zeros(rhs), dot(rhs, rhs)
         if steps is not None and steps <= UNROLL:
@@ -175,7 +181,7 @@ class DenseLinearised(AbstractLinearised[Increments]):
                 x, length, force = advance(x, p, rr)
                 if index + 1 < steps:
                     r, p, rr = turn(r, p, rr, length, force)
-            return x
+            return finished(x)
 
         limit = 2 * self.problem.y.shape[0] + 20 if steps is None else steps
 
@@ -188,8 +194,7 @@ class DenseLinearised(AbstractLinearised[Increments]):
             return x, *turn(r, p, rr, length, force), count + 1
 
         count: Int[Array, ""] = jnp.zeros((), int)
-        found: Increments = jax.lax.while_loop(unfinished, body, (x, rhs, rhs, first, count))[0]
-        return found
+        return finished(jax.lax.while_loop(unfinished, body, (x, rhs, rhs, first, count))[0])
 
     def _felt_at_top(self, output: Output) -> Layer:
         """Return the force on the last activities from a signal on the output: λ times the transposed derivative of the

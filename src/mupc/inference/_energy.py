@@ -1,6 +1,7 @@
 """The energy of Eq. 1 with its options, and its value layer by layer."""
 
 import dataclasses
+import functools
 from collections.abc import Callable, Sequence
 from typing import NamedTuple, TypeVar
 
@@ -30,6 +31,8 @@ from ..network import (
 PerSample = Float[Array, " batch"]
 PerLayer = Float[Array, " all_layers"]
 Stack = Float[Array, "layers _ _"]
+LossFunction = Callable[[jax.Array, jax.Array], jax.Array]
+"""A loss of the user's own: one sample's output (C,) and target (C,) → a number."""
 SomeNetwork = TypeVar("SomeNetwork", bound=AbstractNetwork)
 
 
@@ -59,12 +62,13 @@ def _softmax_curvature(output: Outputs, y: Outputs, change: Outputs) -> Outputs:
 
 
 class Loss(NamedTuple):
-    """An output loss: its value, its negative gradient in the output, and its Hessian there times a change of the
-    output."""
+    """An output loss: its value, its negative gradient in the output, its Hessian there times a change of the output,
+    and whether that Hessian is known to be positive semidefinite everywhere."""
 
     value: Callable[[Outputs, Outputs], Array]
     error: Callable[[Outputs, Outputs], Array]
     curvature: Callable[[Outputs, Outputs, Outputs], Array]
+    convex: bool
 
 
 PAPER_PRECISION = 1.0
@@ -72,9 +76,61 @@ PAPER_PRECISION = 1.0
 
 CROSS_ENTROPY = "cross-entropy"
 LOSSES = {
-    "mse": Loss(_squared_error, _residual, _identity_curvature),
-    CROSS_ENTROPY: Loss(_cross_entropy, _softmax_residual, _softmax_curvature),
+    "mse": Loss(_squared_error, _residual, _identity_curvature, convex=True),
+    CROSS_ENTROPY: Loss(_cross_entropy, _softmax_residual, _softmax_curvature, convex=True),
 }
+
+
+def _own_loss(function: LossFunction) -> Loss:
+    """Return a loss of the user's own, with derivatives by autodiff."""
+
+    def one(output: Float[Array, " out"], target: Float[Array, " out"]) -> Scalar:
+        return jnp.asarray(function(output, target), output.dtype)
+
+    def error(output: Outputs, y: Outputs) -> Outputs:
+        return -jax.vmap(jax.grad(one))(output, y)
+
+    def curvature(output: Outputs, y: Outputs, change: Outputs) -> Outputs:
+        return -jax.jvp(lambda at: error(at, y), (output,), (change,))[1]
+
+    return Loss(jax.vmap(one), error, curvature, convex=False)
+
+
+def _check_loss(loss: object) -> None:
+    """Accept the name of a loss, or a function."""
+    if isinstance(loss, str):
+        checks.lookup("loss", loss, LOSSES)
+        return
+    if not callable(loss):
+        raise checks.wrong_type("loss", "a name such as 'mse', or a function of one sample's output and target", loss)
+    try:
+        hash(loss)
+    except TypeError:
+        wrong = f"is an object of type {type(loss).__name__} that has no hash, so JAX could not tell it from others."
+        raise checks.ArgumentTypeError("loss", wrong, "Pass a plain function.") from None
+
+
+@functools.lru_cache(maxsize=64)
+def _check_function(loss: LossFunction, name: str, outputs: int) -> None:
+    """Try a function on the shapes of one sample: it must return a floating number."""
+    sample, shown = (
+        jax.ShapeDtypeStruct((outputs,), jnp.float32),
+        f"one sample's output and target of shape ({outputs},)",
+    )
+    cure = "Write it with jax.numpy, for one sample."
+    try:
+        value = jax.eval_shape(loss, sample, sample)
+    except Exception as error:
+        first = (str(error) or type(error).__name__).splitlines()[0]
+        raise checks.ArgumentError("loss", f"{name} fails on {shown}: {checks.literal(first)}.", cure) from None
+    if not isinstance(value, jax.ShapeDtypeStruct):
+        raise checks.ArgumentError("loss", f"{name} returns {checks.literal(value)} for {shown}.", cure)
+    if value.shape != ():
+        wrong = f"{name} returns an array of shape {value.shape} for {shown}."
+        raise checks.ArgumentError("loss", wrong, "Return one number: take the sum or the mean over the outputs.")
+    if not jnp.issubdtype(value.dtype, jnp.floating):
+        wrong = f"{name} returns a number of type {value.dtype}, which has no gradient."
+        raise checks.ArgumentError("loss", wrong, "Return a floating one.")
 
 
 class Energy(eqx.Module):
@@ -86,7 +142,9 @@ class Energy(eqx.Module):
 
     **Arguments:**
 
-    - `loss`: `"mse"` (½ squared error, the paper's) or `"cross-entropy"` (of logits).
+    - `loss`: `"mse"` (½ the sum of squared errors over the outputs, the paper's), `"cross-entropy"` (of logits), or a
+      function of your own: one sample's output (C,) and target (C,) to a number, made of `jax.numpy` operations. Its
+      derivatives come by autodiff. Define it once: another function, even with the same text, compiles again.
     - `output_precision`: λ. Weight gradients of the batch terms are divided by it, so that as λ → 0 they become
       backpropagation's instead of vanishing. None: in `mupc.fit` what suits the algorithm (0.01 in error space,
       otherwise 1), 1 everywhere else.
@@ -94,16 +152,30 @@ class Energy(eqx.Module):
     - `weight_decay`, `orthogonality`: w and ρ, on all weights. With the optimisers `"adamw"` and `"lion"` `mupc.fit`
       subtracts w·W times the rate from the weights, separately from the update; other optimisers see it in their
       gradient.
+
+    **Example:**
+
+    ```python
+    import jax.numpy as jnp, jax.random as jr, mupc
+
+    def huber(output, target):
+        size = jnp.abs(output - target)
+        return jnp.sum(jnp.where(size < 1, size**2 / 2, size - 0.5))
+
+    network = mupc.Network(in_size=8, out_size=3, width=16, hidden_layers=4, key=jr.key(0))
+    energy = mupc.Energy(loss=huber, output_precision=0.1)
+    mupc.infer(network, jnp.ones((2, 8)), jnp.zeros((2, 3)), mupc.ErrorSpace(), energy=energy).energy
+    ```
     """
 
-    loss: str = eqx.field(static=True, default="mse")
+    loss: str | LossFunction = eqx.field(static=True, default="mse")
     output_precision: Real | None = None
     activity_decay: Real = 0.0
     weight_decay: Real = 0.0
     orthogonality: Real = 0.0
 
     def __check_init__(self) -> None:
-        checks.lookup("loss", self.loss, LOSSES)
+        _check_loss(self.loss)
         if self.output_precision is not None:
             checks.number("output_precision", self.output_precision, above=0)
         for name in ("activity_decay", "weight_decay", "orthogonality"):
@@ -119,17 +191,38 @@ class Energy(eqx.Module):
         """Whether activity decay acts. A plain 0 switches it off; a traced value counts as on."""
         return not (isinstance(self.activity_decay, int | float) and self.activity_decay == 0)
 
+    @property
+    def loss_name(self) -> str:
+        """The loss in messages: its name, or that of the function."""
+        if isinstance(self.loss, str):
+            return self.loss
+        return getattr(self.loss, "__name__", type(self.loss).__name__)
+
+    @property
+    def _loss(self) -> Loss:
+        return LOSSES[self.loss] if isinstance(self.loss, str) else _own_loss(self.loss)
+
+    @property
+    def has_convex_loss(self) -> bool:
+        """Whether the loss is known to be convex. Of a user's own nothing is known."""
+        return self._loss.convex
+
+    def check_outputs(self, outputs: int) -> None:
+        """Refuse a function that is not a loss of so many outputs. Functions of our own need no check."""
+        if not isinstance(self.loss, str):
+            _check_function(self.loss, self.loss_name, outputs)
+
     def output_loss(self, output: Outputs, y: Outputs) -> PerSample:
         """Return the loss of each sample, not yet times λ."""
-        return LOSSES[self.loss].value(output, y)
+        return self._loss.value(output, y)
 
     def output_error(self, output: Outputs, y: Outputs) -> Outputs:
         """Return the negative gradient of the loss in the output: y − output, or y − softmax(output)."""
-        return LOSSES[self.loss].error(output, y)
+        return self._loss.error(output, y)
 
     def output_curvature(self, output: Outputs, y: Outputs, change: Outputs) -> Outputs:
         """Return the second derivative of the loss in the output times a change of the output."""
-        return LOSSES[self.loss].curvature(output, y, change)
+        return self._loss.curvature(output, y, change)
 
     def layer_penalties(self, network: AbstractNetwork) -> PerLayer:
         """Return the weight penalties of layers 1 … L."""
@@ -210,6 +303,8 @@ def as_targets(network: AbstractNetwork, y: Rows | None, batch: int | None, ener
         "Pass one row per sample of x, out_size columns, or whole-number class labels of shape (batch,).",
     )
     targets = as_floating("y", y)
+    if energy is not None:
+        energy.check_outputs(network.out_size)
     cross_entropy = energy is not None and energy.loss == CROSS_ENTROPY
     if cross_entropy and not isinstance(targets, jax.core.Tracer) and jnp.min(targets) < 0:
         raise checks.ArgumentError(

@@ -197,14 +197,14 @@ def matrices(layer: Dense) -> Float64[np.ndarray, "*stack rows columns"]:
     return np.asarray(layer.weight, np.float64)
 
 
-def batch_of_one(network: Network, x: Rows, y: Rows) -> tuple[Inputs, Outputs]:
+def batch_of_one(network: Network, x: Rows, y: Rows, energy: Energy) -> tuple[Inputs, Outputs]:
     """Return one sample with a batch axis, from inputs (D,) or (1, D) and targets (C,) or (1, C) or a label."""
     sample, target = np.asarray(x), np.asarray(y)
     inputs = as_inputs(network, sample[None] if sample.ndim == 1 else sample)
     if len(inputs) != 1:
         raise checks.ArgumentError("x", f"must be one sample, got {len(inputs)}.", "Pass x[:1].")
     single = 1 if jnp.issubdtype(target.dtype, jnp.floating) else 0
-    return inputs, as_targets(network, target[None] if target.ndim == single else target, 1)
+    return inputs, as_targets(network, target[None] if target.ndim == single else target, 1, energy)
 
 
 def one_state(network: Network, activities: Rows) -> Float64[np.ndarray, "layers width"]:
@@ -240,7 +240,7 @@ def _blocks(
     if open_output and not is_quadratic(network, energy):
         raise ValueError(
             'a free or dummy output is for linear networks with the loss "mse" only, got activation '
-            f"{network.activation.name!r} with loss {energy.loss!r}. Leave free_output and dummy_output out."
+            f"{network.activation.name!r} with loss {energy.loss_name!r}. Leave free_output and dummy_output out."
         )
     decay, weight = float(energy.activity_decay), float(energy.output_weight)
     first, hidden, last = network.multipliers
@@ -278,14 +278,14 @@ def _expansion(network: Network, x: Rows | None, y: Rows | None, activities: Row
     depth, width, out = network.hidden_layers, network.width, network.out_size
     with jax.enable_x64(True):
         sample = np.zeros(network.in_size) if x is None else x
-        batch = batch_of_one(network, sample, np.zeros(out) if y is None else y)
+        batch = batch_of_one(network, sample, np.zeros(out) if y is None else y, energy)
         state = np.zeros((depth, width)) if activities is None else one_state(network, activities)
         if is_quadratic(network, energy):
             return Expansion(np.ones((depth, width)), np.zeros((depth, width)), np.eye(out))
         if activities is None or y is None:
             raise ValueError(
                 f"{'activities' if activities is None else 'y'} missing: the Hessian of activation "
-                f"{network.activation.name!r} with loss {energy.loss!r} depends on the sample. Pass x, y and "
+                f"{network.activation.name!r} with loss {energy.loss_name!r} depends on the sample. Pass x, y and "
                 "activities of one sample, such as mupc.forward(network, x)[0]."
             )
         z = jnp.asarray(state)[:, None]

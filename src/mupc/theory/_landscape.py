@@ -87,11 +87,11 @@ def landscape(
     checks.integer("points", points, 2)
     energy = as_energy(energy)
     with jax.enable_x64(True):
-        exact, inputs, targets = FLOAT64.cast((network, *batch_of_one(network, x, y)))
+        exact, inputs, targets = FLOAT64.cast((network, *batch_of_one(network, x, y, energy)))
         if activities is None:
             if not is_quadratic(network, energy):
                 raise ValueError(
-                    f"activities missing: activation {network.activation.name!r} with loss {energy.loss!r} has no "
+                    f"activities missing: activation {network.activation.name!r} with loss {energy.loss_name!r} has no "
                     "equilibrium in closed form. Pass mupc.forward(network, x)[0], or those of a mupc.Solution."
                 )
             activities = equilibrium(exact, inputs, targets, energy=energy)
@@ -140,7 +140,7 @@ def descent_path(
     checks.integer("steps", steps, 1)
     energy = as_energy(energy)
     with jax.enable_x64(True):
-        sample = FLOAT64.cast((network, *batch_of_one(network, x, y)))
+        sample = FLOAT64.cast((network, *batch_of_one(network, x, y, energy)))
         first = jnp.asarray(one_state(network, start))
         return np.array(_descend(first, sample, jnp.asarray(lr, jnp.float64), steps, energy))
 

@@ -85,7 +85,7 @@ def why_plain(problem: DenseProblem) -> str | None:
     if problem.activation not in ACTIVATIONS.values():
         return "the activation is a function of your own"
     if problem.energy.loss != "mse":
-        return f'they know the loss "mse" only, not {problem.energy.loss!r}'
+        return f'they know the loss "mse" only, not {problem.energy.loss_name!r}'
     return None if len(problem.y) <= OUTPUTS else f"they take at most {OUTPUTS} outputs, not {len(problem.y)}"
 
 

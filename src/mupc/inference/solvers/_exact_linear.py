@@ -85,7 +85,7 @@ def _checked(problem: AbstractProblem) -> DenseProblem:
     if not isinstance(problem, DenseProblem) or activation != "linear":
         raise checks.ArgumentError("ExactLinear", f"needs a linear network, got activation {activation!r}.", other)
     if problem.energy.loss != "mse":
-        raise checks.ArgumentError("ExactLinear", f'needs the loss "mse", got {problem.energy.loss!r}.', other)
+        raise checks.ArgumentError("ExactLinear", f'needs the loss "mse", got {problem.energy.loss_name!r}.', other)
     if problem.singular and not problem.energy.decays_activities:
         raise checks.ArgumentError(
             "ExactLinear",
