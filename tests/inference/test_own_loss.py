@@ -141,7 +141,7 @@ def test_training_with_an_own_loss(algorithm):
     network = mupc.Network(64, 10, 8, 3, key=jax.random.key(0))
     settings = {"epochs": 0.1, "batch_size": 32, "weight_lr": 0.01}
     own, named = (
-        mupc.fit(network, DIGITS, algorithm, energy=mupc.Energy(loss), **settings) for loss in (squared, "mse")
+        mupc.fit(network, DIGITS, algorithm, energy=mupc.Energy(loss, 1.0), **settings) for loss in (squared, "mse")
     )
     np.testing.assert_allclose(own.losses, named.losses, rtol=1e-5)
     assert own.last["test_accuracy"] == pytest.approx(named.last["test_accuracy"], abs=0.01)
