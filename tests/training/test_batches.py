@@ -1,16 +1,20 @@
 """Which batches training draws, and that another data set of the same form needs no new program."""
 
+import dataclasses
+
 import jax.numpy as jnp
 import jax.random as jr
 import numpy as np
 import optax
 import pytest
+import sklearn.metrics
 from compiled import compilations
 
 import mupc
 from mupc.data import Dataset, Normalisation, Schema, Split
 from mupc.learning._optimiser import SCHEDULES
 from mupc.training._batches import bucket, epoch_order, shuffles
+from mupc.training._evaluation import RECORDED
 
 SOLVER = mupc.GradientDescent(lr=0.2, steps=4)
 
@@ -25,7 +29,7 @@ def clusters(samples, test=40, seed=0):
         return Split(((centres[labels] + rng.normal(size=(count, 5))) * units).astype(np.float32), labels)
 
     train = split(samples)
-    normalisation = Normalisation(mean=train.raw.mean(0), std=train.raw.std(0))
+    normalisation = Normalisation(mean=train.raw.mean(0), std=train.raw.std(0) + 0.1)
     return Dataset("clusters", train, split(test), None, Schema(normalisation, labels=(0, 1, 2)), False, "made here")
 
 
@@ -86,3 +90,88 @@ def test_another_data_set_does_not_compile_again(many):
         assert result.steps == 10
         loss = np.mean(np.sum((data.y_test - result.network(data.x_test)) ** 2, axis=1)) / 2
         np.testing.assert_allclose(result.last["test_loss"], loss, rtol=1e-5)
+
+
+def drawn(samples, steps, **settings):
+    """Return the training inputs of each batch, and the data set."""
+    data, net = clusters(samples), mupc.Network(5, 3, 9, 1, key=jr.key(0))
+    config = mupc.TrainConfig(batch_size=16, **settings)
+    source = config.job(net, data, mupc.BP()).source
+    for dispatch in config.plan(data).batches.dispatches(source, range(steps), None):
+        for index in range(dispatch.first, dispatch.first + dispatch.length):
+            batch, _ = dispatch.source.draw(dispatch.order, jnp.asarray(index), jnp.asarray(0), 5)
+            yield data, batch.x
+
+
+def test_a_last_batch_is_filled_from_the_start_of_the_epoch():
+    batches = list(drawn(40, 6, last_batch="fill", seed=3))
+    assert len(batches) == 6
+    for epoch in range(2):
+        order = jr.permutation(jr.fold_in(jr.key(3), epoch), 40)
+        rows = np.concatenate([x for _, x in batches[3 * epoch : 3 * epoch + 3]])
+        np.testing.assert_allclose(rows, batches[0][0].x_train[np.asarray([*order, *order[:8]])], rtol=1e-6)
+
+
+@pytest.mark.parametrize("samples", [1, 7])
+def test_fewer_samples_than_a_batch_fill_it(samples):
+    for epoch, (data, x) in enumerate(drawn(samples, 3, last_batch="fill")):
+        order = np.asarray(jr.permutation(jr.fold_in(jr.key(0), epoch), samples))
+        np.testing.assert_allclose(x, np.tile(data.x_train[order], (16, 1))[:16], rtol=1e-6)
+    result = mupc.fit(network(), data, SOLVER, batch_size=16, last_batch="fill", epochs=3)
+    assert result.steps == 3 and np.isfinite(result.losses).all()
+
+
+def test_fewer_samples_than_a_batch_are_an_error_otherwise():
+    with pytest.raises(ValueError, match="batch_size=64 is more than the 40 training samples of clusters. Use a sm"):
+        mupc.fit(network(), clusters(40), SOLVER)
+
+
+def test_a_run_goes_on_only_with_the_same_last_batch(tmp_path):
+    settings = {"batch_size": 16, "checkpoints": tmp_path}
+    mupc.fit(network(), clusters(40), SOLVER, last_batch="fill", **settings)
+    with pytest.raises(ValueError, match="are of another run: last_batch was fill and is not there now"):
+        mupc.fit(network(), clusters(40), SOLVER, epochs=3, **settings)
+
+
+def plane(scale, test=60):
+    """Return values that depend on three of five features, with some noise, in large units."""
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(300, 5)).astype(np.float32)
+    y = 1000 + 50 * (x[:, :3] - x[:, 2:]) * [1, 10, 0.1] + rng.normal(size=(300, 3))
+    y = y.astype(np.float32)
+    cut = len(x) - test
+    schema = Schema(target_scale=Normalisation(mean=y[:cut].mean(0), std=y[:cut].std(0)) if scale else None)
+    return Dataset("plane", Split(x[:cut], y[:cut]), Split(x[cut:], y[cut:]), None, schema, False, "made here")
+
+
+@pytest.mark.parametrize("scale", [True, False])
+def test_a_regression_is_scored_in_the_users_units(scale):
+    data = plane(scale).with_validation(30)
+    net = mupc.Network(5, 3, 9, 1, activation="linear", key=jr.key(0))
+    result = mupc.fit(net, data, mupc.BP(), epochs=20, weight_lr=0.05)
+    for name, split in (("test", data.test), ("validation", data.validation)):
+        values, truth = data.schema.decode(result.network(split.raw)), split.targets
+        wanted = {
+            "r2": sklearn.metrics.r2_score(truth, values),
+            "mae": sklearn.metrics.mean_absolute_error(truth, values),
+            "rmse": np.sqrt(sklearn.metrics.mean_squared_error(truth, values)),
+        }
+        found = {key: result.last[f"{name}_{key}"] for key in wanted}
+        assert found == pytest.approx(wanted, rel=1e-4)
+    assert (result.last["test_r2"] > 0.9) == scale  # values around 1000 are out of reach without a scale
+    assert "test_accuracy" not in result.last and set(result.last) <= set(RECORDED)
+
+
+def test_values_that_are_all_the_same_have_no_r2_and_do_not_count_as_divergence():
+    data = plane(True)
+    data = dataclasses.replace(data, test=Split(data.test.raw, np.full_like(data.test.targets, 1000)))
+    result = mupc.fit(mupc.Network(5, 3, 9, 1, key=jr.key(0)), data, mupc.BP())
+    assert np.isnan(result.last["test_r2"]) and np.isfinite(result.last["test_rmse"]) and not result.diverged
+
+
+def test_an_empty_test_split_is_left_out_of_evaluation():
+    data = clusters(70, test=0)
+    result = mupc.fit(network(), data, SOLVER)
+    assert np.isfinite(result.last["train_loss"]) and not [name for name in result.last if name.startswith("test")]
+    result = mupc.fit(network(), dataclasses.replace(data, validation=data.train), SOLVER)
+    assert {"validation_loss", "validation_accuracy"} <= set(result.last)

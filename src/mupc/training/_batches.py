@@ -12,7 +12,7 @@ import jax.random as jr
 import numpy as np
 from jaxtyping import Array, Int, Key
 
-from ..data import Normalisation
+from ..data import Dataset, Normalisation, Split
 from ..inference import Batch, free_start
 from ..network import Outputs, PRNGKeyArray
 from ._augment import augment
@@ -33,6 +33,11 @@ def bucket(count: int, finest: int = 16) -> int:
 def padded(rows: np.ndarray) -> Array:
     """Return rows on the device, filled up to a bucket with zeros that no order refers to."""
     return jnp.asarray(np.pad(rows, [(0, bucket(len(rows)) - len(rows)), *[(0, 0)] * (rows.ndim - 1)]))
+
+
+def learned(dataset: Dataset, split: Split) -> np.ndarray:
+    """Return the targets of a split for the device: labels (which become one-hot there), or scaled values."""
+    return split.targets if dataset.classes is not None else dataset.encode(split.targets)
 
 
 def _flat_normalisation(normalisation: Normalisation) -> tuple[tuple[object, ...], None]:
@@ -62,6 +67,11 @@ class SampleFormat:
     def has_accuracy(self) -> bool:
         """Whether predictions are right or wrong."""
         return self.classes is not None and not self.unsupervised
+
+    @property
+    def is_regression(self) -> bool:
+        """Whether predictions are values, as far off as they are."""
+        return self.classes is None and not self.unsupervised
 
 
 class BatchSource(eqx.Module):
@@ -108,25 +118,33 @@ class Dispatch(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class StoredBatches:
-    """The batches of samples that lie on the device, drawn again every epoch. What is left over at the end of an epoch
+    """The batches of a split that lies on the device, drawn again every epoch. What is left over at the end of an epoch
     is too little for a batch: it is dropped, or filled up (`fills`) with samples from the start of the epoch's
     order."""
 
-    samples: int
+    split: Split
     batch_size: int
     fills: bool = False
 
     @property
     def per_epoch(self) -> int:
         """The number of batches in an epoch."""
-        return -(-self.samples // self.batch_size) if self.fills else self.samples // self.batch_size
+        return -(-len(self.split) // self.batch_size) if self.fills else len(self.split) // self.batch_size
+
+    @property
+    def content(self) -> dict[str, object]:
+        """What a run must have in common with another to have the same batches, by name."""
+        data: dict[str, object] = {
+            f"the training data ({name})": getattr(self.split, name) for name in ("raw", "targets")
+        }
+        return data | ({"last_batch": "fill"} if self.fills else {})
 
     def dispatches(self, source: BatchSource, steps: range, every: int | None) -> Iterator[Dispatch]:
         """Yield these steps, split where an epoch ends and at multiples of `every`."""
-        length = bucket(max(self.samples, self.per_epoch * self.batch_size))
-        rounds = shuffles(self.samples)
+        samples = len(self.split)
+        length, rounds = bucket(max(samples, self.per_epoch * self.batch_size)), shuffles(samples)
         for epoch, first, count in spans(steps, self.per_epoch, every):
-            order = epoch_order(source.key, jnp.asarray(epoch), jnp.asarray(self.samples), length, rounds)
+            order = epoch_order(source.key, jnp.asarray(epoch), jnp.asarray(samples), length, rounds)
             yield Dispatch(source, order, first, count)
 
 

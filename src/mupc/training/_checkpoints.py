@@ -20,7 +20,7 @@ import jax.random as jr
 import numpy as np
 import optax
 
-from ..data import Dataset
+from ..data import Schema
 from ..io import only_writer
 from ..network import AbstractNetwork
 from ._step import TrainJob
@@ -214,10 +214,12 @@ def _quietly() -> Iterator[None]:
         logger.setLevel(level)
 
 
-def describe_run(job: TrainJob, network: AbstractNetwork, dataset: Dataset) -> RunDescription:
+def describe_run(
+    job: TrainJob, network: AbstractNetwork, schema: Schema, content: Mapping[str, object]
+) -> RunDescription:
     """Return everything that a run must have in common with one whose checkpoint it goes on from, by name. The length
     of training and the times of evaluations are not part of it. For many runs the job has the numbers of all of them,
-    and the network is one."""
+    and the network is one. `content` says which batches the run learns from."""
     context, source = job.context, job.source
     parts = {
         "precision": context.precision,
@@ -227,7 +229,7 @@ def describe_run(job: TrainJob, network: AbstractNetwork, dataset: Dataset) -> R
         "classes": source.format.classes,
         "image_shape": source.format.image_shape,
         "unsupervised": source.format.unsupervised,
-        "normalisation": dataset.normalisation,
+        "normalisation": schema.normalisation,
         "weight_lr": context.weight_lr if isinstance(context.optimiser, str) else None,
         "optimiser": context.optimiser,
         "schedule": context.schedule,
@@ -237,8 +239,8 @@ def describe_run(job: TrainJob, network: AbstractNetwork, dataset: Dataset) -> R
     }
     sizes = ("width", "hidden_layers")  # named first, ahead of the shapes that follow from them
     first = {f"network.{name}": getattr(network, name) for name in sizes if hasattr(network, name)}
-    data = {f"the training data ({name})": getattr(dataset.train, name) for name in ("raw", "targets")}
-    pairs = (pair for name, part in (first | parts | data).items() for pair in _flat(name, part))
+    scale = {} if schema.target_scale is None else {"target_scale": schema.target_scale}
+    pairs = (pair for name, part in (first | parts | scale | {**content}).items() for pair in _flat(name, part))
     return {name: str(value) for name, value in pairs}
 
 

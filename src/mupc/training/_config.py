@@ -15,13 +15,14 @@ from ..inference import CROSS_ENTROPY, AbstractSolver, Energy, ErrorSpace, as_en
 from ..io import checks
 from ..learning import PC, AbstractAlgorithm, LearningContext, Optimiser, check_optimiser
 from ..network import POLICIES, AbstractNetwork, Real, check_network, resolve_precision
-from ._batches import BatchSource, SampleFormat, StoredBatches, padded
+from ._batches import BatchSource, SampleFormat, StoredBatches, learned, padded
 from ._step import TrainJob
 
 MOST_STEPS = 2**31
 HALVE = "halve-lr"
 ON_DIVERGENCE = ("stop", HALVE)
-LAST_BATCH = ("drop", "fill")
+FILL = "fill"
+LAST_BATCH = ("drop", FILL)
 AUTO = "auto"
 Path = str | os.PathLike[str]
 
@@ -170,13 +171,14 @@ class TrainConfig:
         check_network(network)
         check_dataset(dataset)
         self.check_energy(dataset, algorithm)
-        if self.batch_size > len(dataset.train):
+        per_epoch = self.batches(dataset).per_epoch
+        if not per_epoch:
             raise checks.ArgumentError(
                 "batch_size",
                 f"= {self.batch_size} is more than the {len(dataset.train)} training samples of {dataset.name}.",
                 "Use a smaller batch.",
             )
-        if self.epochs * (len(dataset.train) // self.batch_size) >= MOST_STEPS:
+        if self.epochs * per_epoch >= MOST_STEPS:
             raise checks.ArgumentError(
                 "epochs", f"= {self.epochs:g} of {dataset.name} are {MOST_STEPS:,} steps or more.", "Use fewer."
             )
@@ -206,9 +208,13 @@ class TrainConfig:
                 "loss", f"cross-entropy needs classes as targets, and they are {targets}.", 'Use the loss "mse".'
             )
 
+    def batches(self, dataset: Dataset) -> StoredBatches:
+        """Return where batches come from."""
+        return StoredBatches(dataset.train, self.batch_size, self.last_batch == FILL)
+
     def plan(self, dataset: Dataset) -> StepPlan:
         """Return how long to train, and when to evaluate."""
-        batches = StoredBatches(len(dataset.train), self.batch_size)
+        batches = self.batches(dataset)
         total = max(1, round(self.epochs * batches.per_epoch))
         return StepPlan(total, min(total, self.evaluate_every or batches.per_epoch), batches)
 
@@ -227,7 +233,7 @@ class TrainConfig:
         )
         source = BatchSource(
             raw=padded(dataset.train.raw),
-            targets=padded(dataset.train.targets),
+            targets=padded(learned(dataset, dataset.train)),
             normalise=jax.tree.map(lambda leaf: jnp.asarray(leaf) if np.ndim(leaf) else leaf, dataset.normalisation),
             key=jr.key(checks.seed(self.seed)),
             format=SampleFormat(dataset.classes, dataset.image_shape, self.unsupervised),

@@ -9,11 +9,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ..data import Dataset, Split
+from ..data import Dataset
 from ..diagnostics import layers_that_learn
 from ..io import checks
 from ..network import Network
-from ._batches import bucket
+from ._batches import bucket, learned
 from ._state import BACK_TO, Position, Record
 from ._step import Chunks, DevicePrograms, SplitScores, Trace, TrainJob
 
@@ -22,7 +22,8 @@ Metrics = Mapping[str, Callable[[Any], Any]]
 
 RECORDED = (
     "step", "epoch", "total_steps", "seconds", "steps_per_second", "diverged", BACK_TO, "weight_lr", "energy",
-    "train_loss", "test_loss", "validation_loss", "test_accuracy", "validation_accuracy", "learning_layers", "layers",
+    "train_loss", "learning_layers", "layers",
+    *(f"{split}_{name}" for name in ("loss", "accuracy", "r2", "mae", "rmse") for split in ("test", "validation")),
 )  # fmt: skip
 """All keys that a record of `fit` may have, apart from metrics."""
 
@@ -73,7 +74,11 @@ class Evaluation:
     def __init__(self, programs: DevicePrograms, job: TrainJob, dataset: Dataset, metrics: Metrics | None) -> None:
         self.programs, self.job, self.metrics = programs, job, dict(metrics or {})
         splits = {"test": dataset.test, "validation": dataset.validation}
-        self.splits = {name: _chunks(split) for name, split in splits.items() if split is not None}
+        measured = {name: split for name, split in splits.items() if split is not None and len(split)}
+        self.splits = {name: _chunks(split.raw, learned(dataset, split)) for name, split in measured.items()}
+        self.spreads = {name: np.var(split.targets, axis=0, dtype=np.float64) for name, split in measured.items()}
+        scale = dataset.schema.target_scale
+        self.units = 1.0 if scale is None else np.asarray(scale.std / scale.scale, np.float64)
 
     def __call__(self, position: Position) -> list[Record]:
         """Return one record for each run, of the networks now and of the steps that led to them."""
@@ -95,19 +100,30 @@ class Evaluation:
             found["energy"] = float(np.mean(trace.energies))
             found["learning_layers"] = int(np.sum(layers_that_learn(sizes, self.job.context.optimiser)))
             found["layers"] = len(sizes)
-        for name, (loss, accuracy) in scores.splits.items():
-            found[f"{name}_loss"] = float(loss)
-            if self.job.source.format.has_accuracy:
-                found[f"{name}_accuracy"] = float(accuracy)
+        for name, means in scores.splits.items():
+            found |= {f"{name}_{key}": float(means[key].item()) for key in ("loss", "accuracy") if key in means}
         finite = all(np.isfinite(value) for value in found.values())
+        if self.job.source.format.is_regression:
+            for name, means in scores.splits.items():
+                squares, sizes = (np.asarray(means[key], np.float64) for key in ("squares", "sizes"))
+                measured = regression_scores(self.units**2 * squares, self.units * sizes, self.spreads[name])
+                found |= {f"{name}_{key}": value for key, value in measured.items()}
         return found | {"diverged": not (finite and bool(scores.finite))}
 
 
-def _chunks(split: Split) -> Chunks:
+def regression_scores(squares: np.ndarray, sizes: np.ndarray, spread: np.ndarray) -> dict[str, float]:
+    """Return R² (mean over outputs; NaN if the targets of one are all equal), the mean absolute and the root mean
+    square error, from each output's mean square and absolute error and the variance of its targets."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        r2 = np.where(spread > 0, 1 - squares / spread, np.nan)
+    return {"r2": float(r2.mean()), "mae": float(sizes.mean()), "rmse": float(np.sqrt(squares.mean()))}
+
+
+def _chunks(raw: np.ndarray, targets: np.ndarray) -> Chunks:
     """Return samples in equal chunks, the last one filled up, and which of them are real. A few samples more or less
     give chunks of the same shape."""
-    size = min(EVALUATION_CHUNK, bucket(len(split)))
-    count = bucket(-(-len(split) // size), finest=1)
+    size = min(EVALUATION_CHUNK, bucket(len(raw)))
+    count = bucket(-(-len(raw) // size), finest=1)
     index = np.arange(count * size).reshape(count, size)
-    inside = np.minimum(index, len(split) - 1)
-    return jnp.asarray(split.raw[inside]), jnp.asarray(split.targets[inside]), jnp.asarray(index < len(split))
+    inside = np.minimum(index, len(raw) - 1)
+    return jnp.asarray(raw[inside]), jnp.asarray(targets[inside]), jnp.asarray(index < len(raw))

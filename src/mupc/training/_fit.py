@@ -62,14 +62,15 @@ def fit(
     """
     config = TrainConfig.of(config, settings)
     job = config.job(network, dataset, as_algorithm(algorithm))
+    plan = config.plan(dataset)
     check_hooks(metrics, callbacks, stop)
     evaluate = Evaluation(DevicePrograms(), job, dataset, metrics)
     with contextlib.ExitStack() as stack:
         policy = CheckpointPolicy(every=config.checkpoint_every)
         if config.checkpoints is not None:
-            about = describe_run(job, network, dataset)
+            about = describe_run(job, network, dataset.schema, plan.batches.content)
             policy.checkpoints = stack.enter_context(Checkpoints(config.checkpoints, about, config.keep))
-        loop = TrainLoop(job, config.plan(dataset), evaluate, callbacks, policy, config.halves_rate, stop)
+        loop = TrainLoop(job, plan, evaluate, callbacks, policy, config.halves_rate, stop)
         (result,) = loop.run(job.algorithm.init(network, job.context))
     if result.diverged:
         warnings.warn(result.message, RuntimeWarning, stacklevel=2)

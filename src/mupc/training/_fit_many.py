@@ -99,6 +99,7 @@ def fit_many(
     configs = [TrainConfig.of(config, settings | run.settings) for run in runs]
     first = configs[0]
     job = first.job(runs[0].network, dataset, as_algorithm(runs[0].algorithm))
+    plan = first.plan(dataset)
     check_hooks(metrics, callbacks, stop)
     for run, config in zip(runs, configs, strict=True):
         config.check_energy(dataset, as_algorithm(run.algorithm))
@@ -115,10 +116,10 @@ def fit_many(
         with contextlib.ExitStack() as stack:
             policy = CheckpointPolicy(every=first.checkpoint_every)
             if first.checkpoints is not None:
-                about = describe_run(joint, runs[0].network, dataset)
+                about = describe_run(joint, runs[0].network, dataset.schema, plan.batches.content)
                 folder = Checkpoints(first.checkpoints, about, first.keep, f"chunk-{start}")
                 policy.checkpoints = stack.enter_context(folder)
-            loop = TrainLoop(joint, first.plan(dataset), evaluate, numbered, policy, stop=stop)
+            loop = TrainLoop(joint, plan, evaluate, numbered, policy, stop=stop)
             results += _train_chunk(loop, [run.network for run in filled[start : start + size]])
     return results[: len(runs)]
 

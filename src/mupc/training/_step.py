@@ -77,9 +77,10 @@ Chunks = tuple[Array, Array, Array]
 
 
 class SplitScores(NamedTuple):
-    """Mean loss and accuracy on each split, and whether all weights are finite."""
+    """Means over each split by name, and whether all weights are finite. There is the `loss`; for classes the
+    `accuracy`; for a regression, in the network's units, the `squares` and `sizes` of each output's errors."""
 
-    splits: dict[str, Float[Array, "*runs 2"]]
+    splits: dict[str, dict[str, Float[Array, "*runs _"]]]
     finite: Bool[Array, "*runs"]
 
 
@@ -89,16 +90,23 @@ def score(job: TrainJob, network: AbstractNetwork, splits: dict[str, Chunks]) ->
     policy, energy = job.context.policy.full, job.context.energy
     network = policy.cast(network)
 
-    def chunk(arrays: Chunks) -> Float[Array, " 2"]:
+    def chunk(arrays: Chunks) -> dict[str, Array]:
         raw, targets, inside = arrays
         batch = policy.cast(job.source.batch(raw, targets, job.source.key, network.in_size))
         output = job.algorithm.predict(network, batch, job.context)
-        right = jnp.argmax(output, axis=-1) == jnp.argmax(batch.y, axis=-1)
-        return jnp.stack([jnp.sum(jnp.where(inside, v, 0)) for v in (energy.output_loss(output, batch.y), right)])
+        found = {"loss": energy.output_loss(output, batch.y)[:, None]}
+        if job.source.format.has_accuracy:
+            right = jnp.argmax(output, axis=-1) == jnp.argmax(batch.y, axis=-1)
+            found["accuracy"] = right[:, None].astype(output.dtype)
+        elif job.source.format.is_regression:
+            found |= {"squares": (output - batch.y) ** 2, "sizes": jnp.abs(output - batch.y)}
+        return {name: jnp.sum(jnp.where(inside[:, None], values, 0), axis=0) for name, values in found.items()}
 
-    means = {name: jnp.sum(jax.lax.map(chunk, chunks), axis=0) / jnp.sum(chunks[2]) for name, chunks in splits.items()}
+    def means(chunks: Chunks) -> dict[str, Array]:
+        return jax.tree.map(lambda sums: jnp.sum(sums, axis=0) / jnp.sum(chunks[2]), jax.lax.map(chunk, chunks))
+
     finite = jnp.stack([jnp.all(jnp.isfinite(leaf)) for leaf in jax.tree.leaves(network)])
-    return SplitScores(means, jnp.all(finite))
+    return SplitScores({name: means(chunks) for name, chunks in splits.items()}, jnp.all(finite))
 
 
 class DevicePrograms(NamedTuple):
