@@ -108,17 +108,21 @@ BAD: dict[str, tuple[dict[str, Any], list[str]]] = {
     "negative": ({"y_train": np.arange(12) % 3 - 1}, ["y_train has label -1 at sample 0", "relabel"]),
     "huge label": ({"y_test": np.full(6, 10**9)}, ["labels go up to 1000000000", "relabel the classes"]),
     "one class": ({"y_train": np.full(12, 1)}, ["single class, 1", "at least two classes"]),
-    "labels as floats": (
-        {"y_train": np.arange(12) % 3.0, "y_test": np.zeros(6)},
-        ["y_train holds whole numbers as floats", "y_train.astype(int)", "y_train[:, None]"],
+    "many values": (
+        {"y_train": np.arange(12), "y_test": np.arange(6)},
+        ["y_train holds 12 different whole numbers in 12 samples", 'set task to "regression" or "classification"'],
     ),
-    "mixed": ({"y_test": np.zeros(6)}, ["y_train is for classification and y_test is for regression"]),
+    "many values as floats": ({"y_train": np.arange(12.0)}, ["12 different whole numbers"]),
+    "multi-hot": ({"y_train": np.eye(12)[:, :3]}, ["y_train has 0 ones in row 3", 'set task to "regression"']),
+    "mixed": ({"y_test": np.full(6, 0.5)}, ["y_test has 0.5, which is not a label", "whole numbers from 0"]),
+    "labels and rows": ({"y_test": np.ones((6, 3))}, ["y_test has shape (6, 3) and is not one-hot"]),
+    "huge float": ({"y_train": np.array([0, 1] * 5 + [0, 1e30])}, ["y_train has 1e+30, which is not a label"]),
     "columns": (
-        {"y_train": np.zeros((12, 2)), "y_test": np.zeros((6, 3))},
+        {"y_train": np.full((12, 2), 0.5), "y_test": np.zeros((6, 3))},
         ["y_train has 2 columns, y_test 3"],
     ),
     "cube": ({"y_train": np.zeros((12, 2, 2))}, ["y_train has shape (12, 2, 2)", "(n, outputs)"]),
-    "column": ({"y_train": np.zeros((12, 1), int)}, ["y_train is a column of integers", "y_train.ravel()"]),
+    "column": ({"y_train": np.zeros((12, 1), int)}, ["y_train is a column of integers", "y_train.ravel()", "set task"]),
 }
 
 
@@ -134,8 +138,54 @@ def test_bad_numbers_of_classes(tmp_path):
         data.load(save(tmp_path), classes=2)
     with pytest.raises(ArgumentError, match="classes must be at least 2, got 1"):
         data.load(save(tmp_path), classes=1)
-    with raises_line("toy.npz", "for regression", "drop classes"):
-        data.load(save(tmp_path, y_train=np.zeros(12), y_test=np.zeros(6)), classes=3)
+    with raises_line("toy.npz", "y_train has 0.5, which is not a label"):
+        data.load(save(tmp_path, y_train=np.full(12, 0.5), y_test=np.zeros(6)), classes=3)
+
+
+def test_the_task_can_be_given(tmp_path):
+    ages = np.arange(12) * 7 % 80
+    toy = data.load(save(tmp_path, y_train=ages, y_test=ages[:6]), task="regression")
+    assert toy.classes is None and toy.train.targets[:, 0].tolist() == ages.tolist()
+    assert toy.schema.decode(toy.y_test).tolist() == ages[:6].tolist()
+    assert "not scaled" in data.targets_warning(toy.schema, toy.train.targets)
+    labels = np.arange(12)
+    assert data.load(save(tmp_path, y_train=labels), task="classification").classes == 12
+    column = (np.arange(12) % 3)[:, None]
+    assert data.load(save(tmp_path, y_train=column, y_test=column[:6]), task="classification").classes == 3
+    assert data.load(save(tmp_path, y_train=column, y_test=column[:6]), task="regression").classes is None
+    rows = np.eye(12)[:, :3]
+    assert data.load(save(tmp_path, y_train=rows, y_test=rows[:6]), task="regression").out_size == 3
+
+
+def test_whole_numbers_as_floats_are_labels_if_they_are_few(tmp_path):
+    toy = data.load(save(tmp_path, y_train=np.arange(12) % 3.0, y_test=np.zeros(6)))
+    assert toy.schema.labels == (0, 1, 2) and toy.train.targets.tolist() == [0, 1, 2] * 4
+
+
+def test_options_that_have_no_meaning_are_refused(tmp_path):
+    for options in ({"target": "a"}, {"test": 0.5}, {"one_hot": False}):
+        with pytest.raises(ArgumentError, match=f"{next(iter(options))} has no effect on '.*toy.npz'. Leave it out."):
+            data.load(save(tmp_path), **options)
+    with pytest.raises(ArgumentError, match="task of digits is classification"):
+        data.load("digits", task="regression")
+    with pytest.raises(ArgumentError, match="task 'values' is not known"):
+        data.load("digits", task="values")
+
+
+def test_new_samples(tmp_path):
+    toy = data.load(save(tmp_path))
+    path = tmp_path / "new.npz"
+    x = RNG.normal(size=(4, 5))
+    for y in (np.array([0, 2, 1, 0]), np.eye(3)[[0, 2, 1, 0]]):
+        np.savez(path, x=x, y=y)
+        raw, targets = data.read_samples(path, toy.schema)
+        np.testing.assert_array_equal(raw, x.astype(np.float32))
+        assert toy.schema.indices(targets).tolist() == [0, 2, 1, 0]
+    np.savez(path, x=x[:, :4])
+    with raises_line("new.npz: x has samples of 4 values, and training had 5"):
+        data.read_samples(path, toy.schema)
+    with raises_line("new.txt is neither a .npz file nor a table"):
+        data.read_samples("new.txt", toy.schema)
 
 
 class Exploit:

@@ -11,7 +11,7 @@ import jax
 import numpy as np
 from rich.table import Table
 
-from ..data import Normalisation, encode_targets, find_images, read_samples
+from ..data import Normalisation, Schema, encode_targets, find_images, read_samples
 from ..inference import Energy
 from ..io import checks, json_text, write_whole
 from ..network import Network, forward
@@ -71,7 +71,9 @@ def _open(name: str, network: Network, notes: Notes, resize: bool) -> Samples:
         return _open_images(path, notes, resize)
     if path.suffix.lower() != ".npz":
         raise ValueError(f"{name} is neither a .npz file nor a folder of images: save samples as x with numpy.savez.")
-    raw, targets = read_samples(name)
+    raw, targets = read_samples(name, Schema())
+    if targets is not None and targets.ndim == 1 and targets.dtype.kind == "f":
+        targets = targets[:, None]
     if raw.shape[1] != network.in_size:
         shape = "" if notes.image_shape is None else f" ({' × '.join(map(str, notes.image_shape))})"
         wrong = f"{name} has samples of {raw.shape[1]} numbers, and the network takes {network.in_size}{shape}"

@@ -16,9 +16,9 @@ from ._errors import DataError
 from ._fetch import fetch
 from ._from_arrays import from_arrays
 from ._images import ImageFolder, find_images
-from ._load import Available, FileCheck, available, check, load
+from ._load import Available, FileCheck, available, check, load, read_samples
 from ._normalisation import Normalisation
-from ._npz import read_samples
 from ._schema import Schema, Task
 from ._schema_json import Label
+from ._table import read_table
 from ._targets import targets_warning

@@ -112,4 +112,4 @@ def find_named(name: str) -> NamedDataset:
     near = difflib.get_close_matches(name.lower(), NAMED_DATASETS, n=1, cutoff=0.5)
     hint = f"did you mean {near[0]!r}? " if near else ""
     names = ", ".join(NAMED_DATASETS)
-    raise DataError(f"unknown data set {name!r}", f"{hint}choose one of {names}, or give a path ending in .npz")
+    raise DataError(f"unknown data set {name!r}", f"{hint}choose one of {names}, or give a path ending in .npz or .csv")

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 
 from ..io import checks
 from ._arrays import as_array, refuse_coarse
-from ._errors import DataError
+from ._errors import DataError, escaped
 
 Table = dict[str, np.ndarray]
 """Columns by name, each of shape (rows,). Messages count rows from 1, without the header."""
@@ -34,6 +34,7 @@ RawSamples = ArrayLike | Mapping[str, ArrayLike] | DataFrameLike
 """Samples as users have them: an array, rows as lists, or named columns."""
 
 _MISSING = frozenset(("", "na", "n/a", "nan", "null", "none", "<na>", "?"))
+_NUMBERS = "write numbers in every row, or take the column out of the table"
 _MOST_CATEGORIES = 100  # a column with more different texts names its rows, it does not sort them
 
 
@@ -58,12 +59,12 @@ class Column:
         """Return the column as inputs, `(rows, width)` float32."""
         if self.categories is None:
             return numbers(self.name, values).astype(np.float32)[:, None]
-        texts = _texts(self.name, values)
+        cells = texts(self.name, values)
         place = {category: index for index, category in enumerate(self.categories)}
-        encoded = np.zeros((len(texts), self.width), np.float32)
-        for row, text in enumerate(texts):
+        encoded = np.zeros((len(cells), self.width), np.float32)
+        for row, text in enumerate(cells):
             if text not in place:
-                known = quoted(self.categories)
+                known = escaped(quoted(self.categories))
                 raise DataError(
                     f"column {self.name!r} has {text!r} in row {row + 1}, which the training data did not have",
                     f"use one of {known}, or train again with such rows",
@@ -102,8 +103,8 @@ def refuse_duplicates(names: Iterable[str]) -> None:
 def pick(table: Table, name: str) -> np.ndarray:
     """Return a column; the error suggests the nearest name."""
     if name not in table:
-        near = checks.suggestion(name, table).strip()
-        raise DataError(f"the table has no column {name!r}", f"{near or 'it has'} {quoted(list(table))}".strip())
+        cure = f"it has {quoted(list(table))}.{checks.suggestion(name, table)}"
+        raise DataError(f"the table has no column {name!r}", escaped(cure))
     return table[name]
 
 
@@ -112,12 +113,12 @@ def encode_table(table: Table, columns: Sequence[Column]) -> np.ndarray:
     return np.concatenate([column.encode(pick(table, column.name)) for column in columns], axis=1)
 
 
-def quoted(names: Sequence[str], most: int = 5) -> str:
-    """Return the first names for a message."""
+def quoted(names: Sequence[object], most: int = 5) -> str:
+    """Return the first names or labels for a message."""
     return ", ".join(map(repr, names[:most])) + (" …" if len(names) > most else "")
 
 
-def numbers(name: str, values: np.ndarray) -> np.ndarray:
+def numbers(name: str, values: np.ndarray, cure: str = _NUMBERS) -> np.ndarray:
     """Return a column of numbers that are finite in float32, or say which cell is not one."""
     if values.dtype.kind not in "buifOUT":
         raise DataError(f"column {name!r} holds {values.dtype}", "give numbers or text")
@@ -125,19 +126,20 @@ def numbers(name: str, values: np.ndarray) -> np.ndarray:
         try:
             found = values.astype(np.float64)
         except (TypeError, ValueError, OverflowError):
-            raise _no_numbers(name, values) from None
+            raise _no_numbers(name, values, cure) from None
         bad = np.flatnonzero(~np.isfinite(found.astype(np.float32)))
     if len(bad):
         raise _bad_cells(name, values, bad)
     return found
 
 
-def _texts(name: str, values: np.ndarray) -> list[str]:
-    texts = ["" if is_missing(cell) else str(cell) for cell in values.tolist()]
-    bad = np.flatnonzero([not text for text in texts])
+def texts(name: str, values: np.ndarray) -> list[str]:
+    """Return a column as text, or say which cell is empty."""
+    found = ["" if is_missing(cell) else str(cell) for cell in values.tolist()]
+    bad = np.flatnonzero([not text for text in found])
     if len(bad):
         raise _bad_cells(name, values, bad)
-    return texts
+    return found
 
 
 def is_missing(cell: object) -> bool:
@@ -149,14 +151,14 @@ def is_missing(cell: object) -> bool:
     )
 
 
-def _kind(cell: object) -> str:
+def cell_kind(cell: object) -> str:
     """Return "missing", "number" or "text"."""
-    if is_missing(cell):
+    if is_missing(cell) or (isinstance(cell, str) and cell.lower() in _MISSING):
         return "missing"
     try:
         float(cell)  # type: ignore[arg-type]
     except (TypeError, ValueError):
-        return "missing" if isinstance(cell, str) and cell.lower() in _MISSING else "text"
+        return "text"
     return "number"
 
 
@@ -164,8 +166,23 @@ def is_text(values: np.ndarray) -> bool:
     """Whether a column holds text: no cell is a number, and some are not empty."""
     if values.dtype.kind not in "OUT":
         return False
-    kinds = {_kind(cell) for cell in values.tolist()}
+    kinds = {cell_kind(cell) for cell in values.tolist()}
     return "text" in kinds and "number" not in kinds
+
+
+def parse_cells(name: str, values: np.ndarray, task: str) -> np.ndarray:
+    """Return the cells of a target column as integers, numbers or text, whichever fits all of them. Numbers among text
+    are an error, unless the task is a classification."""
+    kinds = {cell_kind(cell) for cell in values.tolist()}
+    if "text" in kinds and (task == "classification" or "number" not in kinds):
+        return np.array(texts(name, values))
+    found = numbers(name, values, 'write numbers in every row, or set {task} to "classification"')
+    try:
+        return np.array([int(cell) for cell in values.tolist()], np.int64)
+    except ValueError:
+        return found
+    except OverflowError:
+        raise DataError(f"column {name!r} holds whole numbers of over 64 bits", "give smaller ones, or text") from None
 
 
 def make_column(name: str, values: np.ndarray, one_hot: bool) -> Column:
@@ -173,10 +190,10 @@ def make_column(name: str, values: np.ndarray, one_hot: bool) -> Column:
     if not is_text(values):
         refuse_coarse(f"column {name!r}", numbers(name, values)[:, None])
         return Column(name)
-    categories = sorted(set(_texts(name, values)))
+    categories = sorted(set(texts(name, values)))
     if not one_hot:
         cure = "set {one_hot} to encode it, or take the column out of the table"
-        if all(_kind(text.replace(",", ".")) == "number" for text in categories):
+        if all(cell_kind(text.replace(",", ".")) == "number" for text in categories):
             cure = "write a decimal point"
         raise DataError(f"column {name!r} holds text ({quoted(categories, 3)})", cure)
     if len(categories) > _MOST_CATEGORIES:
@@ -185,20 +202,20 @@ def make_column(name: str, values: np.ndarray, one_hot: bool) -> Column:
     return Column(name, tuple(categories))
 
 
-def _no_numbers(name: str, values: np.ndarray) -> DataError:
+def _no_numbers(name: str, values: np.ndarray, cure: str) -> DataError:
     """Return the error for a column with cells that are not numbers."""
     cells = values.tolist()
-    kinds = np.array([_kind(cell) for cell in cells])
-    texts = np.flatnonzero(kinds == "text")
-    if not len(texts):
+    kinds = np.array([cell_kind(cell) for cell in cells])
+    rows = np.flatnonzero(kinds == "text")
+    if not len(rows):
         return _bad_cells(name, values, np.flatnonzero(kinds == "missing"))
-    found = f"column {name!r} has {cells[texts[0]]!r} in row {texts[0] + 1}"
+    found = f"column {name!r} has {cells[rows[0]]!r} in row {rows[0] + 1}"
     others = ", and numbers in others" if (kinds == "number").any() else ", not a number"
-    return DataError(f"{found}{others}", "write numbers in every row, or take the column out of the table")
+    return DataError(f"{found}{others}", cure)
 
 
 def _bad_cells(name: str, values: np.ndarray, rows: np.ndarray) -> DataError:
     cell = values[rows[0]]
-    wrong = "no value" if _kind(cell) == "missing" or cell != cell else f"{cell}, which is not finite in float32,"
+    wrong = "no value" if cell_kind(cell) == "missing" or cell != cell else f"{cell}, which is not finite in float32,"
     more = f" (and in {len(rows) - 1} more)" if len(rows) > 1 else ""
     return DataError(f"column {name!r} has {wrong} in row {rows[0] + 1}{more}", "fill it in, or take those rows out")

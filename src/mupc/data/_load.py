@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Unpack
+
+import numpy as np
 
 from ..io import checks
 from ._catalogue import NAMED_DATASETS, NamedDataset, PublishedFile, find_named
@@ -14,7 +18,10 @@ from ._errors import DataError
 from ._fetch import fetch
 from ._formats import DamagedFileError, FileContents, read_contents
 from ._locate import FolderSearch, PathLike, locate, search_folders, searched_paths
-from ._npz import load_npz
+from ._npz import load_npz, read_npz_samples
+from ._schema import Schema
+from ._table import SplitOptions, is_table, load_table, read_table
+from ._targets import TASKS
 
 
 @dataclass(frozen=True)
@@ -51,8 +58,11 @@ def load(
     verify: bool = True,
     download: bool = True,
     classes: int | None = None,
+    task: str = "auto",
+    target: str | Sequence[str] | None = None,
+    **options: Unpack[SplitOptions],
 ) -> Dataset:
-    """Load a data set: `"digits"`, `"mnist"`, `"fashion-mnist"`, `"cifar10"`, or the path of a `.npz` file.
+    """Load a data set: `"digits"`, `"mnist"`, `"fashion-mnist"`, `"cifar10"`, or the path of a `.npz` or `.csv` file.
 
     Files are searched in `data_dir` if given, then where the system's packages put them, then in the cache folder
     (`~/.cache/mupc`, or the environment variable `MUPC_CACHE`). If they are nowhere, they are downloaded, unless
@@ -61,6 +71,10 @@ def load(
     `verify` refuses files that are whole but differ from the published ones; without it they load with `official`
     False. `classes` is for `.npz` files whose splits do not show every class.
 
+    `task` says whether the targets of your own files are classes or values; see `from_arrays`. A table, a `.csv` file
+    with a row of column names, needs the name of its `target` column, or names of several for a regression. It takes
+    the options `test`, `validation`, `seed` and `one_hot` of `from_arrays` as well.
+
     >>> from mupc import data
     >>> data.load("digits").image_shape
     (8, 8)
@@ -68,14 +82,43 @@ def load(
     name = os.fspath(name)
     if classes is not None:
         checks.integer("classes", classes, at_least=2)
+    checks.lookup("task", task, dict.fromkeys(TASKS))
+    if is_table(name):
+        _refuse(name, classes=classes)
+        return load_table(name, target, task, **options)
+    _refuse(name, target=target, **options)
     if name.lower().endswith(".npz"):
-        return load_npz(name, classes)
+        return load_npz(name, classes, task)
     entry = find_named(name)
     if classes not in (None, entry.classes):
         raise checks.ArgumentError("classes", f"must be {entry.classes} for {name}, got {classes}.", "Leave it out.")
+    if task == "regression":
+        raise checks.ArgumentError("task", f"of {name} is classification, got regression.", "Leave it out.")
     if not entry.downloads:
         return load_digits(entry)
     return _read_dataset(entry, _obtain(entry, data_dir, download), verify)
+
+
+def read_samples(name: PathLike, schema: Schema) -> tuple[np.ndarray, np.ndarray | None]:
+    """Read samples to predict, and their targets if the file has them.
+
+    **Arguments:** a `.npz` file with `x` and perhaps `y`, or a table, and the `schema` of the training data. Columns of
+    a table are found by name, in any order; others are ignored.
+
+    Returns samples as stored, `(n, features)`, and targets as they are in the file, or None.
+    """
+    name = os.fspath(name)
+    if is_table(name):
+        return read_table(name, schema)
+    if not name.lower().endswith(".npz"):
+        raise DataError(f"{name} is neither a .npz file nor a table", "give a file that ends in .npz or .csv")
+    return read_npz_samples(name, schema)
+
+
+def _refuse(name: str, **options: object) -> None:
+    for option, value in options.items():
+        if value is not None:
+            raise checks.ArgumentError(option, f"has no effect on {checks.literal(name)}.", "Leave it out.")
 
 
 def available(data_dir: PathLike | None = None) -> list[Available]:

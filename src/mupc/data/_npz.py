@@ -12,31 +12,31 @@ from typing import NoReturn
 
 import numpy as np
 
+from ._arrays import as_samples, finite
 from ._catalogue import CENTRED
 from ._dataset import Dataset, Split
-from ._errors import DataError
+from ._errors import DataError, prefixed
 from ._normalisation import Normalisation, standardisation
-from ._schema import Schema
+from ._schema import Schema, is_one_hot
 from ._schema_json import CHANNELS
+from ._targets import choose_task
 
 _KEYS = ("x_train", "y_train", "x_test", "y_test")
 _MOST_BYTES = 64 * 2**30  # of one array, uncompressed: more than any machine with this library has
 _MOST_COMPRESSED = 1032  # the best that deflate can do: a file that claims to hold more is corrupt
-_MOST_LABELS = 1000  # whole numbers below this, stored as floats, may be labels
 _HEADERS = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
 
 
-def load_npz(name: str, classes: int | None = None) -> Dataset:
+def load_npz(name: str, classes: int | None = None, task: str = "auto") -> Dataset:
     """Return the data set in a `.npz` file.
 
-    Integer targets of shape (n,), or one-hot rows of integers, are classification; other targets are regression.
-    uint8 inputs are pixels and go to [-1, 1]; others are standardised, feature by feature, with the mean and standard
-    deviation of the training split.
+    `choose_task` says which targets are labels. Values of a regression are not scaled. uint8 inputs are pixels and go
+    to [-1, 1]; others are standardised, feature by feature, with the mean and standard deviation of the training split.
     """
     arrays = _read_arrays(name, _KEYS)
     shape = _check_inputs(name, arrays)
-    inputs = {key: _as_raw(name, key, arrays[key]) for key in ("x_train", "x_test")}
-    targets, found = _as_targets(name, arrays, classes)
+    inputs = {key: as_samples(f"{name}: {key}", arrays[key]) for key in ("x_train", "x_test")}
+    targets, found = _as_targets(name, arrays, classes, task)
     image = len(shape) == 2 or (len(shape) == 3 and shape[0] in CHANNELS)
     return Dataset(
         name=Path(name).stem,
@@ -54,13 +54,13 @@ def load_npz(name: str, classes: int | None = None) -> Dataset:
     )
 
 
-def read_samples(name: str) -> tuple[np.ndarray, np.ndarray | None]:
-    """Return the samples `x` of a `.npz` file as stored, one row each, and the targets `y` if it has them: labels of
-    shape (n,), or values of shape (n, outputs)."""
+def read_npz_samples(name: str, schema: Schema) -> tuple[np.ndarray, np.ndarray | None]:
+    """Return the samples `x` of a `.npz` file as stored, and the targets `y` if it has them; one-hot rows as labels."""
     arrays = _read_arrays(name, ("x",), optional=("y",))
     _check_rows(name, arrays)
-    targets = _read_targets(name, "y", arrays["y"])[1] if "y" in arrays else None
-    return _as_raw(name, "x", arrays["x"]), targets
+    with prefixed(name):
+        raw, y = schema.read(arrays["x"]), arrays.get("y")
+    return raw, y.argmax(axis=1) if y is not None and is_one_hot(y) else y
 
 
 def _fail(name: str, problem: str, cure: str) -> NoReturn:
@@ -135,68 +135,50 @@ def _check_inputs(name: str, arrays: dict[str, np.ndarray]) -> tuple[int, ...]:
     return train.shape[1:]
 
 
-def _as_raw(name: str, key: str, x: np.ndarray) -> np.ndarray:
-    x = x.reshape(len(x), -1)
-    return x if x.dtype == np.uint8 else _finite(name, key, x)
-
-
-def _finite(name: str, key: str, values: np.ndarray) -> np.ndarray:
-    with np.errstate(over="ignore"):
-        values = values.astype(np.float32)
-    bad = np.argwhere(~np.isfinite(values))
-    if len(bad):
-        first = tuple(int(i) for i in bad[0])
-        what = f"{key} has {len(bad)} values that are not finite in float32, first {values[first]} at {first}"
-        _fail(name, what, "remove or fill in those samples")
-    return values
-
-
 def _as_targets(
-    name: str, arrays: dict[str, np.ndarray], classes: int | None
+    name: str, arrays: dict[str, np.ndarray], classes: int | None, task: str
 ) -> tuple[dict[str, np.ndarray], int | None]:
     """Return the targets, and the number of classes (None: regression)."""
-    kinds, targets = {}, {}
-    for key in ("y_train", "y_test"):
-        kinds[key], targets[key] = _read_targets(name, key, arrays[key])
-    if len(set(kinds.values())) > 1:
-        mixed = " and ".join(f"{key} is for {kind}" for key, kind in kinds.items())
-        _fail(name, mixed, "save both with the same type and number of dimensions")
-    train, test = targets["y_train"], targets["y_test"]
-    if kinds["y_train"] == "regression":
-        if classes is not None:
-            _fail(name, f"y_train is {arrays['y_train'].dtype}, for regression", "drop classes, or save integers")
-        if arrays["y_train"].ndim == 1 and np.isin(train, np.arange(_MOST_LABELS)).all():
-            cure = "save y_train.astype(int) for classification, or y_train[:, None] for regression"
-            _fail(name, "y_train holds whole numbers as floats, which may be labels or values", cure)
-        if train.shape[1] != test.shape[1]:
-            _fail(name, f"y_train has {train.shape[1]} columns, y_test {test.shape[1]}", "save the same in both")
-        return targets, None
-    one_hot = arrays["y_train"].shape[1] if arrays["y_train"].ndim == 2 else None
-    found = classes or one_hot or 1 + max(int(train.max()), int(test.max()))
-    if len(np.unique(train)) < 2:
-        _fail(name, f"y_train has a single class, {train[0]}", "save samples of at least two classes")
-    if classes is None and one_hot is None and found > len(train):
+    targets = {key: arrays[key] for key in ("y_train", "y_test")}
+    train = targets["y_train"]
+    if train.dtype.kind in "bui" and train.shape[1:] == (1,) and task == "auto" and classes is None:
+        # Labels stored as a column are common; nobody would notice if they were regressed.
+        cure = 'set {task} to "classification" or "regression", or save y_train.ravel()'
+        _fail(name, "y_train is a column of integers, which may be labels or values", cure)
+    if choose_task(f"{name}: y_train", train, "classification" if classes else task) == "regression":
+        values = {key: finite(f"{name}: {key}", y.reshape(len(y), -1)) for key, y in targets.items()}
+        columns = {key: y.shape[1] for key, y in values.items()}
+        if columns["y_train"] != columns["y_test"]:
+            _fail(
+                name, f"y_train has {columns['y_train']} columns, y_test {columns['y_test']}", "save the same in both"
+            )
+        return values, None
+    labels = {key: _as_labels(name, key, y) for key, y in targets.items()}
+    found = classes or (train.shape[1] if is_one_hot(train) else 1 + max(int(each.max()) for each in labels.values()))
+    if len(np.unique(labels["y_train"])) < 2:
+        _fail(name, f"y_train has a single class, {labels['y_train'][0]}", "save samples of at least two classes")
+    if classes is None and not is_one_hot(train) and found > len(train):
         cure = f"relabel the classes from 0, or pass classes={found} in Python"
         _fail(name, f"labels go up to {found - 1} with only {len(train)} training samples", cure)
-    for key, labels in targets.items():
-        wrong = (labels < 0) | (labels >= found)
+    for key, each in labels.items():
+        wrong = (each < 0) | (each >= found)
         if wrong.any():
             first = int(np.argmax(wrong))
-            what = f"{key} has label {labels[first]} at sample {first}, out of range 0 to {found - 1}"
+            what = f"{key} has label {each[first]} at sample {first}, out of range 0 to {found - 1}"
             _fail(name, what, "relabel the classes from 0, or give the right number of classes")
-    return {key: labels.astype(np.int32) for key, labels in targets.items()}, found
+    return {key: each.astype(np.int32) for key, each in labels.items()}, found
 
 
-def _read_targets(name: str, key: str, y: np.ndarray) -> tuple[str, np.ndarray]:
-    whole = y.dtype.kind in "bui"
-    if y.ndim == 1:
-        return ("classification", y) if whole else ("regression", _finite(name, key, y[:, None]))
-    if y.ndim > 2:
-        _fail(name, f"{key} has shape {y.shape}", "save targets of shape (n,) or (n, outputs)")
-    if whole and y.shape[1] == 1:
-        # Labels stored as a column are common; nobody would notice if they were regressed.
-        cure = f"save {key}.ravel() for classification, or floats for regression"
-        _fail(name, f"{key} is a column of integers, which may be labels or values", cure)
-    if whole and ((y == 0) | (y == 1)).all() and (y.sum(axis=1) == 1).all():
-        return "classification", y.argmax(axis=1)
-    return "regression", _finite(name, key, y)
+def _as_labels(name: str, key: str, y: np.ndarray) -> np.ndarray:
+    """Return labels as integers of shape (n,)."""
+    if is_one_hot(y):
+        return y.argmax(axis=1)
+    if y.shape[1:] not in ((), (1,)):
+        _fail(name, f"{key} has shape {y.shape} and is not one-hot", "save one label per sample, of shape (n,)")
+    y = y.ravel()
+    if y.dtype.kind == "f":
+        finite(f"{name}: {key}", y)
+        if (y != np.round(y)).any() or np.abs(y).max() >= 2**31:
+            first = float(y[(y != np.round(y)) | (np.abs(y) >= 2**31)][0])
+            _fail(name, f"{key} has {first}, which is not a label", "save labels as whole numbers from 0")
+    return y.astype(np.int64) if y.dtype.kind in "bf" else y

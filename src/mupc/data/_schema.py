@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 
 from ._arrays import as_array, as_samples, finite
 from ._columns import Column, RawSamples, as_table, encode_table, quoted
-from ._errors import DataError
+from ._errors import DataError, escaped
 from ._normalisation import Normalisation
 from ._schema_json import Label, plain, read_fields
 
@@ -51,7 +51,7 @@ class Schema:
     def __post_init__(self) -> None:
         count = 0 if self.labels is None else len(self.labels)
         if self.labels is not None and (count < 2 or len(np.unique(np.array(self.labels))) < count):
-            raise DataError(f"the labels {quoted(list(map(str, self.labels)))} do not differ", "give two or more")
+            raise DataError(f"the labels {quoted(self.labels)} do not differ", "give two or more")
         if self.class_names is not None and len(self.class_names) != count:
             raise DataError(f"there are {len(self.class_names)} class names for {count} labels", "give one each")
         if self.labels is not None and self.target_scale is not None:
@@ -90,7 +90,7 @@ class Schema:
                 if array.dtype.kind in "buif" and array.ndim == 2 and array.shape[1] == self.in_size:
                     return as_samples("x", array)  # encoded already, or nothing to encode
                 if array.ndim != 2 or array.shape[1] != len(self.columns):
-                    names = quoted([column.name for column in self.columns])
+                    names = escaped(quoted([column.name for column in self.columns]))
                     raise DataError(f"x has shape {array.shape}", f"pass the columns {names} of a table, or a table")
                 table = {column.name: array[:, i] for i, column in enumerate(self.columns)}
             return encode_table(table, self.columns)
@@ -113,7 +113,7 @@ class Schema:
         """Return the position of every label among the outputs, int32 of shape `(n,)`."""
         if self.labels is None:
             raise DataError("a regression has no labels", "pass its values to encode")
-        array, known = as_array("y", y), np.array(self.labels)
+        array = as_array("y", y)
         if array.ndim == 2 and array.shape[1] == 1:
             array = array[:, 0]
         if is_one_hot(array) and self.labels == tuple(range(array.shape[1])):
@@ -125,7 +125,9 @@ class Schema:
         found = [place.get(cell, -1) if isinstance(cell, Label) else -1 for cell in cells]
         if -1 in found:
             first = found.index(-1)
-            raise DataError(f"label {cells[first]!r} of sample {first} is unknown", f"use {quoted_labels(known)}")
+            raise DataError(
+                f"label {cells[first]!r} of sample {first} is unknown", f"use {escaped(quoted(self.labels))}"
+            )
         return np.array(found, np.int32)
 
     def encode(self, y: ArrayLike) -> np.ndarray:
@@ -176,8 +178,3 @@ def one_hot(indices: np.ndarray, classes: int) -> np.ndarray:
     encoded = np.zeros((len(indices), classes), np.float32)
     encoded[np.arange(len(indices)), indices] = 1
     return encoded
-
-
-def quoted_labels(labels: np.ndarray) -> str:
-    """Return the first labels for a message."""
-    return ", ".join(repr(label) for label in labels[:5].tolist()) + (" …" if len(labels) > 5 else "")

@@ -47,6 +47,8 @@ def choose_task(what: str, y: np.ndarray, task: str) -> Task:
 
 
 def _task_of_rows(what: str, y: np.ndarray, task: str) -> Task:
+    if y.shape[1] == 1:
+        return "classification" if task == "classification" else "regression"
     if is_one_hot(y):
         return "classification"
     if ((y == 0) | (y == 1)).all():
