@@ -1,5 +1,6 @@
 """`mupc check`: its numbers against `mupc.coordinate_check`, the run folder, checkpoints and mistakes."""
 
+import dataclasses
 import json
 import signal
 
@@ -35,8 +36,9 @@ def test_a_check(check):
         )  # fmt: skip
     summary = run.json("summary.json")
     assert set(summary) == {
-        "verdicts", "passed", "failures", "slopes", "seconds", "interrupted", "message", "device", "out",
-    }  # fmt: skip
+        *("verdict", "verdicts", "passed", "failures", "unclear", "slopes"),
+        *("seconds", "interrupted", "message", "device", "out"),
+    }
     assert summary["verdicts"] == expected.verdicts and summary["passed"] is False
     for row, slope in zip(summary["slopes"], expected.slopes, strict=True):
         assert (row["quantity"], row["group"], row["verdict"]) == (slope.quantity, slope.group, slope.verdict)
@@ -163,3 +165,21 @@ def test_defaults_are_those_of_the_library():
     flags, defaults = CompareFlags(), diagnostics.CoordinateSettings()
     for name in ("widths", "depths", "width", "hidden_layers", "steps", "seeds"):
         assert getattr(flags, name) == getattr(defaults, name)
+
+
+@pytest.mark.parametrize(("verdict", "code"), [("pass", 0), ("unclear", 0), ("fail", cli.FAILURE)])
+def test_only_a_failure_fails_a_strict_check(check, monkeypatch, verdict, code):
+    real = diagnostics.judge_shapes
+
+    def judge(*arguments):
+        found = real(*arguments)
+        slopes = [dataclasses.replace(slope, verdict=verdict, meaning="take more") for slope in found.slopes]
+        return dataclasses.replace(found, slopes=tuple(slopes))
+
+    monkeypatch.setattr(diagnostics, "judge_shapes", judge)
+    run = check(*TINY, "--strict", "--parameterisation", "sp")
+    summary = run.json("summary.json")
+    assert (run.code, summary["verdict"], summary["passed"]) == (code, verdict, verdict == "pass")
+    lines = {"pass": [], "unclear": summary["unclear"], "fail": summary["failures"]}[verdict]
+    assert bool(lines) == (verdict != "pass") and summary["unclear"] + summary["failures"] == lines
+    assert all(f"- {line}" in run.out and line.endswith("take more.") for line in lines)

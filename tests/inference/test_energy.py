@@ -149,3 +149,20 @@ def test_output_precision_goes_to_backprop():
                         for n in ("input", "hidden", "readout")))  # fmt: skip
     assert gaps[1] < 1e-3
     assert gaps[1] < gaps[0] / 20
+
+
+@pytest.mark.parametrize("solver", [mupc.GradientDescent(0.2, 5), mupc.ErrorSpace()])
+def test_weight_gradients_know_the_precision_of_their_solution(setting, solver):
+    """They are those of the energy that was minimised, over its λ: no other λ can be given."""
+    network, _, x, y = setting
+    for lam in (None, 0.01, 3.0):
+        options = mupc.Energy(output_precision=lam)
+        solution = mupc.infer(network, x, y, solver, energy=options)
+        assert solution.objective.output_precision == (lam or 1.0)
+        slopes = eqx.filter_grad(lambda n, z=solution.activities, o=options: mupc.energy(n, z, x, y, energy=o))(network)
+        got = mupc.weight_gradients(network, solution, x)
+        jax.tree.map(
+            lambda a, b, scale=lam or 1.0: np.testing.assert_allclose(a, b / scale, rtol=0, atol=1e-12), got, slopes
+        )
+    with pytest.raises(TypeError, match="energy"):
+        mupc.weight_gradients(network, solution, x, energy=mupc.Energy())

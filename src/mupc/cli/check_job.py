@@ -50,8 +50,10 @@ def compare_networks(flags: CheckFlags, session: Session) -> Row:
     message = f"interrupted; {len(measured)} of {len(shapes)} sizes are in {folder.path / 'metrics.jsonl'}."
     results = {
         "verdicts": result.verdicts,
-        "passed": result.passed and not interrupted,
+        "verdict": result.verdict,
+        "passed": result.passed,
         "failures": [line.replace("mupc.ErrorSpace", flag("ErrorSpace")) for line in result.failures],
+        "unclear": result.unclear,
         "slopes": [dataclasses.asdict(slope) for slope in result.slopes],
     }
     ended = message if interrupted else "all networks were measured"
@@ -66,7 +68,7 @@ def compare_networks(flags: CheckFlags, session: Session) -> Row:
     session.say("")
     for stage, axes in result.verdicts.items():
         session.say(f"{stage}: " + ", ".join(f"{verdict} over {axis}" for axis, verdict in axes.items()))
-    for line in summary["failures"]:
+    for line in (*summary["failures"], *summary["unclear"]):
         session.say(f"- {line}")
     session.say(f"run folder {folder.path}")
     return summary
@@ -93,9 +95,10 @@ def report_network(flags: CheckFlags, session: Session) -> Row:
     ]
     folder = RunFolder(flags.output.out, "check", format=flags.output.format)
     folder.write_config({"checkpoint": flags.compare.checkpoint} | _used(learning))
-    passed = all(bool(np.all(np.isfinite(values))) for values in sizes.values())
+    finite = all(bool(np.all(np.isfinite(values))) for values in sizes.values())
+    verdict = {"verdict": "pass" if finite else "fail", "passed": finite}
     ended = "sizes of one network: nothing to compare"
-    summary = folder.write_summary({"sizes": rows, "passed": passed}, begin, ended)
+    summary = folder.write_summary({"sizes": rows, **verdict}, begin, ended)
     plots.draw_layer_sizes(rows, folder.figure("sizes"))
     session.say(f"mean absolute entries of {flags.compare.checkpoint}, layer by layer")
     table = plain_table("layer", *(name.replace(" ", "\n") for name in sizes))

@@ -15,6 +15,9 @@ GROUPS = ("input", "first", "middle", "last", "readout")
 CONFIDENCE = 0.95
 WIDEST = 0.25
 """The widest interval that passes. Exponents are multiples of ½: beyond ± ¼ one cannot be told from the next."""
+VERDICTS = ("fail", "unclear", "pass")
+"""Worst first. A slope fails when it is outside its tolerance and the promise is outside its interval. It is unclear
+when the interval is too wide to pass, or holds the promise although the slope is outside the tolerance."""
 
 
 class Promise(NamedTuple):
@@ -91,7 +94,7 @@ RATE = (
     "Adam moves each weight by the learning rate, and in {more} networks more of them add up: with one rate for all "
     "sizes expect up to +0.5, and the best rate to fall with size"
 )
-UNCERTAIN = "the interval is too wide to tell: take more seeds, or more sizes"
+UNCLEAR = "the interval is too wide to tell: take more seeds, or more sizes"
 DEGENERATE = "some sizes are zero or not finite: the signal is lost or overflows, or training diverges"
 
 
@@ -112,7 +115,7 @@ class CoordinateSize(NamedTuple):
 @dataclasses.dataclass(frozen=True)
 class Slope:
     """How a size scales with width or depth (`axis`) on log–log axes: the slope, the half-width of its 95 % confidence
-    interval, the expected slope and its tolerance, `pass` or `fail`, and the meaning of a failure."""
+    interval, the expected slope and its tolerance, one of `VERDICTS`, and what it means if it is not `pass`."""
 
     axis: str
     stage: str
@@ -130,6 +133,11 @@ class Slope:
     def off(self) -> float:
         """The distance from the expected slope, in tolerances."""
         return abs(self.slope - self.expected) / self.tolerance if math.isfinite(self.slope) else math.inf
+
+    @property
+    def rank(self) -> tuple[int, float]:
+        """The place among others, the worst first."""
+        return VERDICTS.index(self.verdict), -self.off
 
     @property
     def place(self) -> str:
@@ -150,9 +158,10 @@ class CoordinateCheck:
 
     - `sizes`: a row for each network, step, quantity and group of layers.
     - `slopes`: a row for each axis, stage, quantity and group, with its verdict.
-    - `verdicts`: `{stage: {axis: "pass" | "fail"}}`. Stages are `at init` (the forward pass), `first step` (inference,
-      and what the weights then learn) and `after … steps`.
-    - `failures`: a line for each failure, with its meaning.
+    - `verdicts`: `{stage: {axis: "pass" | "fail" | "unclear"}}`. Stages are `at init` (the forward pass), `first step`
+      (inference, and what the weights then learn) and `after … steps`. `verdict` is the worst of them.
+    - `failures`: a line for each quantity that fails, with its meaning. `unclear`: a line for each one whose interval
+      is too wide to tell.
     """
 
     sizes: tuple[CoordinateSize, ...]
@@ -160,17 +169,21 @@ class CoordinateCheck:
 
     @property
     def verdicts(self) -> dict[str, dict[str, str]]:
-        """`fail` if one of the slopes fails."""
-        found: dict[str, dict[str, str]] = {}
+        """The worst verdict of the slopes of each stage and axis."""
+        found: dict[str, dict[str, list[str]]] = {}
         for slope in self.slopes:
-            axes = found.setdefault(slope.stage, {})
-            axes[slope.axis] = "fail" if "fail" in (slope.verdict, axes.get(slope.axis)) else "pass"
-        return found
+            found.setdefault(slope.stage, {}).setdefault(slope.axis, []).append(slope.verdict)
+        return {stage: {axis: _worst(given) for axis, given in axes.items()} for stage, axes in found.items()}
+
+    @property
+    def verdict(self) -> str:
+        """The worst verdict of all slopes; `unclear` if there are none."""
+        return _worst([slope.verdict for slope in self.slopes] or ["unclear"])
 
     @property
     def passed(self) -> bool:
-        """Whether no slope failed."""
-        return not self.failures
+        """Whether every slope passes."""
+        return self.verdict == "pass"
 
     @property
     def worst(self) -> list[Slope]:
@@ -178,23 +191,36 @@ class CoordinateCheck:
         found: dict[tuple[str, str, str], Slope] = {}
         for slope in self.slopes:
             key = slope.axis, slope.stage, slope.quantity
-            if key not in found or (slope.verdict, -slope.off) < (found[key].verdict, -found[key].off):
-                found[key] = slope  # "fail" sorts before "pass"
+            if key not in found or slope.rank < found[key].rank:
+                found[key] = slope
         return list(found.values())
 
     @property
     def failures(self) -> list[str]:
-        """One line for each quantity that failed: its worst group, at the first stage that failed."""
+        """One line for each quantity that fails: its worst group, at the first stage where it does."""
+        return list(self._lines("fail").values())
+
+    @property
+    def unclear(self) -> list[str]:
+        """One line for each quantity that is unclear and does not fail at another stage."""
+        failed = self._lines("fail")
+        return [line for key, line in self._lines("unclear").items() if key not in failed]
+
+    def _lines(self, verdict: str) -> dict[tuple[str, str], str]:
         found: dict[tuple[str, str], str] = {}
         for slope in self.worst:
-            if slope.verdict == "fail":
+            if slope.verdict == verdict:
                 found.setdefault((slope.axis, slope.quantity), f"{slope}: {slope.meaning}.")
-        return list(found.values())
+        return found
 
     def __str__(self) -> str:
         stages = self.verdicts.items()
         lines = [f"{stage}: " + ", ".join(f"{axes[axis]} over {axis}" for axis in axes) for stage, axes in stages]
-        return "\n".join([*lines, *self.failures])
+        return "\n".join([*lines, *self.failures, *self.unclear])
+
+
+def _worst(verdicts: Sequence[str]) -> str:
+    return min(verdicts, key=VERDICTS.index)
 
 
 def layer_group(layer: int, hidden_layers: int) -> str:
@@ -244,10 +270,15 @@ def _judge(rows: Sequence[CoordinateSize], axis: str, stage: str, promise: Promi
     expected = round(fit_line(scale, np.array(promised))[0], 9) + 0.0  # without the sign of a rounded zero
     with np.errstate(divide="ignore", invalid="ignore"):
         slope, interval = fit_line(scale, np.log([row.size for row in rows]))
-    good = abs(slope - expected) <= promise.tolerance and interval <= WIDEST
-    meaning = "" if good else _meaning(rows[0], axis, slope - expected, max(promise.tolerance, interval))
+    off = slope - expected
+    if abs(off) <= promise.tolerance and interval <= WIDEST:
+        verdict, meaning = "pass", ""
+    elif abs(off) <= max(promise.tolerance, interval):
+        verdict, meaning = "unclear", UNCLEAR
+    else:
+        verdict, meaning = "fail", _meaning(rows[0], axis, off)
     which = axis, stage, rows[0].step, rows[0].quantity, rows[0].group
-    return Slope(*which, slope, interval, expected, promise.tolerance, "pass" if good else "fail", meaning)
+    return Slope(*which, slope, interval, expected, promise.tolerance, verdict, meaning)
 
 
 def fit_line(x: np.ndarray, y: np.ndarray) -> tuple[float, float]:
@@ -263,11 +294,9 @@ def fit_line(x: np.ndarray, y: np.ndarray) -> tuple[float, float]:
     return float(slope), float(interval)
 
 
-def _meaning(row: CoordinateSize, axis: str, off: float, uncertainty: float) -> str:
+def _meaning(row: CoordinateSize, axis: str, off: float) -> str:
     if not math.isfinite(off):
         return DEGENERATE
-    if abs(off) <= uncertainty:
-        return UNCERTAIN
     above, below = MEANINGS[row.quantity]
     trained = row.step > 0 and row.quantity not in LEARNING
     text = below if off < 0 else f"{above}. {RATE}" if trained else above

@@ -5,6 +5,7 @@ from ._energy import (
     CROSS_ENTROPY,
     LOSSES,
     Energy,
+    LossFunction,
     as_energy,
     as_targets,
     check_activities,
