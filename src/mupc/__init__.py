@@ -31,6 +31,7 @@ if TYPE_CHECKING:
         infer,
         layer_energies,
     )  # fmt: skip
+    from .io import keep_compiled
     from .learning import BP, PC, AbstractAlgorithm, backprop_gradients, weight_gradients
     from .network import AbstractNetwork, Activation, Dense, Network, forward, load, save
     from .sweep import transfer
@@ -44,6 +45,7 @@ _NAMES = {
     "diagnostics",
     "inference": "ODE RESULTS AbstractSolver Energy ErrorSpace ExactLinear GradientDescent Optax Solution energy infer "
     "layer_energies",
+    "io": "keep_compiled",
     "learning": "BP PC AbstractAlgorithm backprop_gradients weight_gradients",
     "network": "AbstractNetwork Activation Dense Network forward load save",
     "sweep": "transfer",

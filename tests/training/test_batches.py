@@ -2,6 +2,7 @@
 
 import dataclasses
 
+import jax
 import jax.numpy as jnp
 import jax.random as jr
 import numpy as np
@@ -64,10 +65,10 @@ def test_schedules_are_those_of_optax(total):
         "warmup-cosine": optax.warmup_cosine_decay_schedule(0.0, 1.0, warmup, max(total, warmup + 1)),
     }
     assert wanted.keys() == SCHEDULES.keys()
-    for step in range(total + 3):
-        for name, want in wanted.items():
-            got = SCHEDULES[name](jnp.asarray(step, jnp.float32), jnp.asarray(total, jnp.float32))
-            np.testing.assert_allclose(got, want(jnp.asarray(step, jnp.int32)), rtol=0, atol=1e-6)
+    steps = jnp.arange(total + 3, dtype=jnp.float32)
+    for name, want in wanted.items():
+        got = jax.vmap(SCHEDULES[name], in_axes=(0, None))(steps, jnp.asarray(total, jnp.float32))
+        np.testing.assert_allclose(got, jax.vmap(want)(steps.astype(int)), rtol=0, atol=1e-6)
 
 
 @pytest.mark.parametrize("many", [False, True])
@@ -175,3 +176,20 @@ def test_an_empty_test_split_is_left_out_of_evaluation():
     assert np.isfinite(result.last["train_loss"]) and not [name for name in result.last if name.startswith("test")]
     result = mupc.fit(network(), dataclasses.replace(data, validation=data.train), SOLVER)
     assert {"validation_loss", "validation_accuracy"} <= set(result.last)
+
+
+def test_a_pair_of_arrays_is_a_data_set():
+    data = clusters(60, test=0).train
+    want = mupc.fit(network(), mupc.data.from_arrays(data.raw, data.targets, seed=3), SOLVER, batch_size=16, seed=3)
+    pair = (data.raw, data.targets)
+    one = mupc.fit(network(), pair, SOLVER, batch_size=16, seed=3)
+    (many,) = mupc.fit_many([mupc.Run(network(), SOLVER, seed=3)], pair, batch_size=16)
+    for result in (one, many):
+        np.testing.assert_allclose(result.losses, want.losses, rtol=1e-12)
+        assert result.last["test_accuracy"] == want.last["test_accuracy"]
+
+
+@pytest.mark.parametrize("wrong", [3, (1, 2, 3), None, "digits"])
+def test_something_else_is_not_a_data_set(wrong, as_users_see_it):
+    with pytest.raises(TypeError, match=r"dataset must be a mupc.data.Dataset such as .*, or a pair \(x, y\), got "):
+        mupc.fit(network(), wrong, SOLVER)

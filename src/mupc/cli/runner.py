@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
 from rich.console import Console
 
-from ..io import Interruption, cache_folder, checks, json_text
+from ..io import Interruption, checks, json_text, keep_compiled
 from .display import say
 
 if TYPE_CHECKING:
@@ -116,7 +116,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 0 if words else USAGE_ERROR
     if words[0] not in COMMANDS:
         return complain(PROGRAM, _no_command(PROGRAM, words[0], COMMANDS), USAGE_ERROR)
-    _keep_compiled_programs()
+    keep_compiled()
     return _guarded(words[0], words[1:])
 
 
@@ -196,13 +196,6 @@ def _no_command(program: str, word: str, known: Iterable[str]) -> str:
     near = difflib.get_close_matches(word, names, n=1)
     hint = f"did you mean `{program} {near[0]}`?" if near else f"choose one of {', '.join(names)}."
     return f"no command {word!r}; {hint} `{program} --help` lists all options."
-
-
-def _keep_compiled_programs() -> None:
-    """Have JAX keep compiled programs next to the data sets, so that a second run starts at once. JAX reads this when
-    it is imported; the user's own settings come first."""
-    os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(cache_folder() / "compiled"))
-    os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.2")
 
 
 def explain(error: Exception, spelling: Mapping[str, str] | None = None) -> str:

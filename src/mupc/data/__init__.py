@@ -10,7 +10,7 @@ Importing this package imports numpy and nothing heavier.
 
 from ..io import cache_folder
 from ._catalogue import NAMED_DATASETS, NamedDataset
-from ._columns import Column
+from ._columns import Column, RawSamples
 from ._dataset import Dataset, Split, encode_targets
 from ._errors import DataError
 from ._fetch import fetch

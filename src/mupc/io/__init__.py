@@ -1,6 +1,7 @@
 """Help all other packages with files, locks, signals, provenance and checks of arguments."""
 
 from . import checks
+from ._compiled import keep_compiled
 from ._files import cache_folder, write_whole
 from ._interruption import Interruption
 from ._json import json_ready, json_text

@@ -9,8 +9,9 @@ import jax
 import jax.numpy as jnp
 import jax.random as jr
 import numpy as np
+from numpy.typing import ArrayLike
 
-from ..data import Dataset
+from ..data import Dataset, RawSamples, from_arrays
 from ..inference import CROSS_ENTROPY, AbstractSolver, Energy, ErrorSpace, as_energy, traced
 from ..io import checks
 from ..learning import PC, AbstractAlgorithm, LearningContext, Optimiser, check_optimiser
@@ -25,6 +26,8 @@ FILL = "fill"
 LAST_BATCH = ("drop", FILL)
 AUTO = "auto"
 Path = str | os.PathLike[str]
+Arrays = tuple[RawSamples, ArrayLike]
+"""Samples and their targets, as `mupc.data.from_arrays` takes them."""
 
 
 class StepPlan(NamedTuple):
@@ -169,7 +172,6 @@ class TrainConfig:
     def check(self, network: AbstractNetwork, dataset: Dataset, algorithm: AbstractAlgorithm) -> None:
         """Refuse what cannot be trained together, before anything is compiled."""
         check_network(network)
-        check_dataset(dataset)
         self.check_energy(dataset, algorithm)
         per_epoch = self.batches(dataset).per_epoch
         if not per_epoch:
@@ -256,9 +258,13 @@ def as_algorithm(given: AbstractAlgorithm | AbstractSolver | None) -> AbstractAl
     )
 
 
-def check_dataset(dataset: object) -> None:
-    """Accept a data set."""
-    if not isinstance(dataset, Dataset):
-        raise checks.ArgumentTypeError(
-            "dataset", f'must be a mupc.data.Dataset such as mupc.data.load("digits"), got {checks.literal(dataset)}.'
-        )
+def as_dataset(given: Dataset | Arrays, seed: int) -> Dataset:
+    """Return a data set; a pair of samples and targets is split at random."""
+    if isinstance(given, Dataset):
+        return given
+    if isinstance(given, tuple) and len(given) == 2:
+        return from_arrays(*given, seed=seed)
+    raise checks.ArgumentTypeError(
+        "dataset",
+        f'must be a mupc.data.Dataset such as mupc.data.load("digits"), or a pair (x, y), got {checks.literal(given)}.',
+    )

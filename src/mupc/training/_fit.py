@@ -11,7 +11,7 @@ from ..learning import AbstractAlgorithm
 from ..network import Network
 from ._checkpoint_policy import CheckpointPolicy
 from ._checkpoints import Checkpoints, describe_run
-from ._config import TrainConfig, as_algorithm
+from ._config import Arrays, TrainConfig, as_algorithm, as_dataset
 from ._evaluation import Callbacks, Evaluation, Metrics, check_hooks
 from ._loop import TrainLoop
 from ._result import FitResult
@@ -20,7 +20,7 @@ from ._step import DevicePrograms
 
 def fit(
     network: Network,
-    dataset: Dataset,
+    dataset: Dataset | Arrays,
     algorithm: AbstractAlgorithm | AbstractSolver | None = None,
     *,
     config: TrainConfig | None = None,
@@ -40,7 +40,8 @@ def fit(
 
     **Arguments:**
 
-    - `network`, `dataset` (from `mupc.data.load`), and an `algorithm`: `mupc.PC(solver)`, or just the solver, or
+    - `network`; `dataset`: from `mupc.data.load` or `mupc.data.from_arrays`, or just a pair `(x, y)`, a fifth of which
+      is then held out for testing; and an `algorithm`: `mupc.PC(solver)`, or just the solver, or
       `mupc.BP()` for the backpropagation baseline on the same network. By default `mupc.PC(mupc.ErrorSpace())`.
     - The settings of `mupc.TrainConfig` as keywords, such as `epochs=5, weight_lr=0.05, seed=1`, or all of them as one
       `config`.
@@ -61,6 +62,7 @@ def fit(
     ```
     """
     config = TrainConfig.of(config, settings)
+    dataset = as_dataset(dataset, config.seed)
     job = config.job(network, dataset, as_algorithm(algorithm))
     plan = config.plan(dataset)
     check_hooks(metrics, callbacks, stop)

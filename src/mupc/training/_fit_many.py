@@ -22,7 +22,7 @@ from ..learning import PC, AbstractAlgorithm, AlgorithmState
 from ..network import Network, Real, check_network
 from ._checkpoint_policy import CheckpointPolicy
 from ._checkpoints import Checkpoints, describe_run
-from ._config import TrainConfig, as_algorithm
+from ._config import Arrays, TrainConfig, as_algorithm, as_dataset
 from ._evaluation import EVALUATION_CHUNK, Callbacks, Evaluation, Metrics, TrainStatus, check_hooks
 from ._loop import TrainLoop
 from ._memory import free_memory
@@ -51,7 +51,7 @@ class Run:
 
 def fit_many(
     runs: Sequence[Run],
-    dataset: Dataset,
+    dataset: Dataset | Arrays,
     *,
     config: TrainConfig | None = None,
     chunk: int | None = None,
@@ -98,6 +98,7 @@ def fit_many(
         raise checks.ArgumentError(name, "belongs to each run:", f"give it to {{Run}}, such as mupc.Run(…, {name}=…).")
     configs = [TrainConfig.of(config, settings | run.settings) for run in runs]
     first = configs[0]
+    dataset = as_dataset(dataset, first.seed)
     job = first.job(runs[0].network, dataset, as_algorithm(runs[0].algorithm))
     plan = first.plan(dataset)
     check_hooks(metrics, callbacks, stop)
