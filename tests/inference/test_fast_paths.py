@@ -160,11 +160,14 @@ def test_where_they_are_used(on_a_gpu, monkeypatch):
 def test_training_can_ask_why_the_kernels_are_not_used(on_a_gpu, monkeypatch):
     monkeypatch.setattr(_infer, "backend", lambda: _backend.GPU)
     network, solver = mupc.Network(6, 3, 7, 3, key=jr.key(0)), mupc.GradientDescent(0.1, 4)
-    assert why_no_kernels(network, solver, mupc.Energy(), "bf16") is None
-    assert "the precision is float32" in why_no_kernels(network, solver, mupc.Energy(), "float32")
-    assert why_no_kernels(network, mupc.ErrorSpace(), mupc.Energy(), "float32") is None
+    bf16, float32 = POLICIES["bf16"], POLICIES["float32"]
+    assert why_no_kernels(network, solver, mupc.Energy(), bf16) is None
+    assert "the precision is float32" in why_no_kernels(network, solver, mupc.Energy(), float32)
+    assert "given inputs" in why_no_kernels(network, solver, mupc.Energy(), bf16, free_input=True)
+    for other in (mupc.ErrorSpace(), mupc.GradientDescent("auto", 4)):
+        assert "a given rate" in why_no_kernels(network, other, mupc.Energy(), bf16)
     monkeypatch.undo()
-    assert why_no_kernels(network, solver, mupc.Energy(), "float32") is None  # a CPU does not have any
+    assert why_no_kernels(network, solver, mupc.Energy(), float32) is None  # a CPU's blocks take any precision
 
 
 @pytest.mark.parametrize(

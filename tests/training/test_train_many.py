@@ -251,13 +251,13 @@ def test_bad_arguments(runs, options, error, message):
 def test_chunks_follow_from_memory(monkeypatch):
     sizes = []
 
-    def chunk(loop, networks):
-        sizes.append(len(networks))
-        assert loop.job.context.weight_lr.shape == loop.job.source.key.shape == (len(networks),)
-        return [result] * len(networks)
+    def run(loop, learner, compute_path):
+        assert loop.job.context.weight_lr.shape == loop.job.source.key.shape == learner.step.shape
+        sizes.extend(learner.step.shape)
+        return [result] * len(learner.step)
 
-    result = mupc.FitResult(TANH[0], [], np.zeros(0), 0, 0.0, False, "", "float64")
-    monkeypatch.setattr(_fit_many, "_train_chunk", chunk)
+    result = mupc.FitResult(TANH[0], [], np.zeros(0), 0, 0.0, False, "", "float64", "")
+    monkeypatch.setattr(_fit_many.TrainLoop, "run", run)
     job = mupc.TrainConfig(batch_size=8).job(TANH[0], DATA, mupc.PC(GD[0].algorithm))
     need = _fit_many._bytes(job, TANH[0], DATA)
     weights = 8 * (5 * 6 + 3 * 6 * 6 + 6 * 3)

@@ -16,7 +16,7 @@ from rich.console import Console
 from .. import plots
 from ..data import Dataset
 from ..diagnostics import LEARNING_LIMITS, CreditReach, credit_reach
-from ..inference import infer, why_no_kernels
+from ..inference import infer
 from ..io import counted, json_ready, only_writer
 from ..learning import PC, AbstractAlgorithm
 from ..network import Network, save
@@ -205,10 +205,7 @@ def _run(
     count = sum(array.size for array in jax.tree.leaves(network))
     size = f"{counted(flags.hidden_layers, 'hidden layer')} of {flags.width} units, {count:,} weights"
     session.say(f"{dataset.name}: {size}, {flags.parameterisation}, {flags.method}")
-    if isinstance(algorithm, PC) and (
-        why := why_no_kernels(network, algorithm.solver, config.objective, flags.precision)
-    ):
-        session.say(f"note: inference runs without the GPU's kernels: {why}")
+    session.say(config.compute_path(network, algorithm))
     with recorder.progress, warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)  # about divergence, which the last lines tell
         try:

@@ -132,11 +132,13 @@ def infer_batch(
     )
 
 
-def why_no_kernels(network: AbstractNetwork, solver: AbstractSolver, energy: Energy, precision: str) -> str | None:
-    """Return why a GPU's kernels cannot take plain gradient descent on this network; None if they can, or if there is
-    nothing for them to do. Only shapes are computed."""
-    if backend().platform != "gpu" or not isinstance(solver, GradientDescent) or solver.plain_rate is None:
-        return None
-    policy = resolve_precision(precision, network)
+def why_no_kernels(
+    network: AbstractNetwork, solver: AbstractSolver, energy: Energy, policy: Precision, free_input: bool = False
+) -> str | None:
+    """Return why the device's kernels do not run inference; None if they do. Only shapes are computed."""
+    if backend().kernels is None:
+        return backend().why_plain
+    if not isinstance(solver, GradientDescent) or solver.plain_rate is None:
+        return "they are for gradient descent with a given rate, without momentum or tolerance"
     x, y = (jnp.zeros((1, size), policy.dtype) for size in (network.in_size, network.out_size))
-    return why_plain(eqx.filter_eval_shape(pose, network, Batch(x, y), energy, policy))
+    return why_plain(eqx.filter_eval_shape(pose, network, Batch(x, y, free_input=free_input), energy, policy))

@@ -108,6 +108,12 @@ class AbstractAlgorithm(eqx.Module):
     def predict(self, network: AbstractNetwork, batch: Batch, context: LearningContext) -> Outputs:
         """Return the prediction for a batch, for evaluation."""
 
+    @abc.abstractmethod
+    def why_no_kernels(
+        self, network: AbstractNetwork, energy: Energy, policy: Precision, unsupervised: bool
+    ) -> str | None:
+        """Return why the device's kernels are not used, after "without its kernels:"; None if they are."""
+
     @property
     @abc.abstractmethod
     def tunes_every(self) -> int | None:

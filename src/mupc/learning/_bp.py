@@ -4,7 +4,7 @@ import jax.numpy as jnp
 
 from ..inference import Batch, Energy
 from ..io import checks
-from ..network import AbstractNetwork, Outputs, PRNGKeyArray
+from ..network import AbstractNetwork, Outputs, Precision, PRNGKeyArray
 from ._algorithm import AbstractAlgorithm, AlgorithmState, Defaults, LearningContext, StepReport, gradient_sizes
 from ._gradients import backprop_step, check_backprop
 
@@ -49,6 +49,11 @@ class BP(AbstractAlgorithm):
 
     def predict(self, network: AbstractNetwork, batch: Batch, context: LearningContext) -> Outputs:
         return network.forward_pass(batch.x, context.policy.full)[1]
+
+    def why_no_kernels(
+        self, network: AbstractNetwork, energy: Energy, policy: Precision, unsupervised: bool
+    ) -> str | None:
+        return "they are for inference, which backpropagation does not do"
 
     @property
     def tunes_every(self) -> int | None:

@@ -11,8 +11,9 @@ from ..inference import (
     check_solver,
     infer_batch,
     pose,
+    why_no_kernels,
 )
-from ..network import AbstractNetwork, Outputs, PRNGKeyArray
+from ..network import AbstractNetwork, Outputs, Precision, PRNGKeyArray
 from ._algorithm import AbstractAlgorithm, AlgorithmState, Defaults, LearningContext, StepReport, gradient_sizes
 from ._gradients import solution_gradients
 
@@ -69,6 +70,11 @@ class PC(AbstractAlgorithm):
         if not batch.free_input:
             return network.forward_pass(batch.x, policy)[1]
         return infer_batch(network, batch, policy.cast(self.solver), context.energy, policy).output
+
+    def why_no_kernels(
+        self, network: AbstractNetwork, energy: Energy, policy: Precision, unsupervised: bool
+    ) -> str | None:
+        return why_no_kernels(network, self.solver, energy, policy, unsupervised)
 
     @property
     def tunes_every(self) -> int | None:

@@ -17,6 +17,7 @@ from ..io import checks
 from ..learning import PC, AbstractAlgorithm, LearningContext, Optimiser, check_optimiser
 from ..network import POLICIES, AbstractNetwork, Real, check_network, resolve_precision
 from ._batches import BatchSource, SampleFormat, StoredBatches, learned, padded
+from ._compute_path import AUTO, choose_precision, describe_path
 from ._step import TrainJob
 
 MOST_STEPS = 2**31
@@ -24,7 +25,6 @@ HALVE = "halve-lr"
 ON_DIVERGENCE = ("stop", HALVE)
 FILL = "fill"
 LAST_BATCH = ("drop", FILL)
-AUTO = "auto"
 Path = str | os.PathLike[str]
 Arrays = tuple[RawSamples, ArrayLike]
 """Samples and their targets, as `mupc.data.from_arrays` takes them."""
@@ -55,7 +55,8 @@ class TrainConfig:
     - `weight_lr`: the learning rate of the weights; by default what suits the algorithm (0.01 in error space and for
       backpropagation, otherwise 0.1).
     - `energy`: `mupc.Energy(...)`; its λ, too, follows the algorithm by default.
-    - `precision`: as for `mupc.infer`, or `"auto"`: what is fastest on this device and safe.
+    - `precision`: as for `mupc.infer`, or `"auto"`: bf16 products with float32 sums where a GPU's kernels take them,
+      otherwise that of the weights. `result.compute_path` says what ran.
     - `optimiser`: a name such as `"adam"` or `"sgd"`, or any optax transformation, which then brings its own rate.
       `schedule`: `"constant"`, `"cosine"`, `"linear"` or `"warmup-cosine"`.
     - `last_batch`: `"drop"` leaves out the samples at the end of an epoch that do not make a whole batch; `"fill"`
@@ -166,8 +167,14 @@ class TrainConfig:
             self,
             weight_lr=own if self.weight_lr is None else self.weight_lr,
             energy=as_energy(self.energy, defaults.output_precision),
-            precision=resolve_precision(None if self.precision == AUTO else self.precision, network).name,
+            precision=choose_precision(self.precision, network, algorithm, self.objective, self.unsupervised).name,
         )
+
+    def compute_path(self, network: AbstractNetwork, algorithm: AbstractAlgorithm) -> str:
+        """Return a line on what computes: the precision, the device and its kernels, or why they are not used."""
+        chosen = self.chosen(network, algorithm)
+        policy = resolve_precision(chosen.precision, network)
+        return describe_path(network, algorithm, chosen.objective, policy, self.unsupervised)
 
     def check(self, network: AbstractNetwork, dataset: Dataset, algorithm: AbstractAlgorithm) -> None:
         """Refuse what cannot be trained together, before anything is compiled."""

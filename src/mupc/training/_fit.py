@@ -62,9 +62,8 @@ def fit(
     ```
     """
     config = TrainConfig.of(config, settings)
-    dataset = as_dataset(dataset, config.seed)
-    job = config.job(network, dataset, as_algorithm(algorithm))
-    plan = config.plan(dataset)
+    dataset, algorithm = as_dataset(dataset, config.seed), as_algorithm(algorithm)
+    job, plan = config.job(network, dataset, algorithm), config.plan(dataset)
     check_hooks(metrics, callbacks, stop)
     evaluate = Evaluation(DevicePrograms(), job, dataset, metrics)
     with contextlib.ExitStack() as stack:
@@ -72,8 +71,8 @@ def fit(
         if config.checkpoints is not None:
             about = describe_run(job, network, dataset.schema, plan.batches.content)
             policy.checkpoints = stack.enter_context(Checkpoints(config.checkpoints, about, config.keep))
-        loop = TrainLoop(job, plan, evaluate, callbacks, policy, config.halves_rate, stop)
-        (result,) = loop.run(job.algorithm.init(network, job.context))
+        loop = TrainLoop(job, plan, evaluate, callbacks, policy, config, stop)
+        (result,) = loop.run(job.algorithm.init(network, job.context), config.compute_path(network, algorithm))
     if result.diverged:
         warnings.warn(result.message, RuntimeWarning, stacklevel=2)
     return result

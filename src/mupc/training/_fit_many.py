@@ -31,6 +31,9 @@ from ._step import DevicePrograms, TrainJob, advance, score, tune
 
 Tree = TypeVar("Tree")
 
+ONE_RUN = ("on_divergence", "patience", "restore_best")
+"""Settings that runs side by side do not have: all of them take the same steps."""
+
 
 @dataclasses.dataclass(frozen=True)
 class Run:
@@ -92,15 +95,16 @@ def fit_many(
     ```
     """
     runs = _checked_runs(runs)
-    if "on_divergence" in settings:
-        raise checks.ArgumentError("on_divergence", "is for one run:", "leave it out, or call fit for each run.")
     for name in settings.keys() & runs[0].settings.keys():
         raise checks.ArgumentError(name, "belongs to each run:", f"give it to {{Run}}, such as mupc.Run(…, {name}=…).")
     configs = [TrainConfig.of(config, settings | run.settings) for run in runs]
     first = configs[0]
-    dataset = as_dataset(dataset, first.seed)
-    job = first.job(runs[0].network, dataset, as_algorithm(runs[0].algorithm))
-    plan = first.plan(dataset)
+    for name in ONE_RUN:
+        if getattr(first, name) != getattr(TrainConfig(), name):
+            raise checks.ArgumentError(name, "is for one run:", "leave it out, or call fit for each run.")
+    dataset, algorithm = as_dataset(dataset, first.seed), as_algorithm(runs[0].algorithm)
+    job, plan = first.job(runs[0].network, dataset, algorithm), first.plan(dataset)
+    path = first.compute_path(runs[0].network, algorithm)
     check_hooks(metrics, callbacks, stop)
     for run, config in zip(runs, configs, strict=True):
         config.check_energy(dataset, as_algorithm(run.algorithm))
@@ -120,15 +124,10 @@ def fit_many(
                 about = describe_run(joint, runs[0].network, dataset.schema, plan.batches.content)
                 folder = Checkpoints(first.checkpoints, about, first.keep, f"chunk-{start}")
                 policy.checkpoints = stack.enter_context(folder)
-            loop = TrainLoop(joint, plan, evaluate, numbered, policy, stop=stop)
-            results += _train_chunk(loop, [run.network for run in filled[start : start + size]])
+            loop = TrainLoop(joint, plan, evaluate, numbered, policy, first, stop)
+            stacked = _stack([run.network for run in filled[start : start + size]], job.context.policy.dtype)
+            results += loop.run(_start(joint, stacked), path)
     return results[: len(runs)]
-
-
-def _train_chunk(loop: TrainLoop, networks: list[Network]) -> list[FitResult]:
-    """Train networks side by side."""
-    stacked = _stack(networks, loop.job.context.policy.dtype)
-    return loop.run(_start(loop.job, stacked))
 
 
 def _numbered(callbacks: Callbacks, start: int, count: int) -> Callbacks:

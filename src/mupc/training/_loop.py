@@ -13,7 +13,7 @@ from ..learning import AlgorithmState
 from ..network import Network
 from ._batches import bucket
 from ._checkpoint_policy import CheckpointPolicy
-from ._config import StepPlan
+from ._config import StepPlan, TrainConfig
 from ._evaluation import Callbacks, Evaluation, TrainStatus
 from ._result import FitResult, describe_end
 from ._state import BACK_TO, TrainState, halvings, has_diverged
@@ -28,7 +28,7 @@ class TrainLoop:
     that diverges is left out from then on.
 
     **Arguments:** the `job` and its `plan`, what evaluates (`evaluate`, with the device's programs), `callbacks`, the
-    `policy` for checkpoints, whether to halve the rate after a divergence, and `stop`.
+    `policy` for checkpoints, the `config`, and `stop`.
     """
 
     def __init__(
@@ -38,16 +38,16 @@ class TrainLoop:
         evaluate: Evaluation,
         callbacks: Callbacks,
         policy: CheckpointPolicy,
-        halve: bool = False,
+        config: TrainConfig,
         stop: Callable[[], bool] | None = None,
     ) -> None:
         self.job, self.plan, self.evaluate, self.callbacks = job, plan, evaluate, callbacks
-        self.policy, self.halve, self.stop = policy, halve, stop
+        self.policy, self.config, self.stop = policy, config, stop
         self.programs = evaluate.programs
         self.ended = False  # by a callback
         self.begin = time.perf_counter()
 
-    def run(self, learner: AlgorithmState) -> list[FitResult]:
+    def run(self, learner: AlgorithmState, compute_path: str) -> list[FitResult]:
         """Train from this state, or from the newest checkpoint, and return the result of each run."""
         plan, runs = self.plan, self.programs.runs
         dtype = self.job.context.policy.dtype
@@ -65,7 +65,10 @@ class TrainLoop:
             state = self._advance(state, blank)
         state = self._save_where_it_stopped(state)
         losses = state.all_losses(blank)
-        return [self._result(state, index, self.programs.pick(losses, index)) for index in range(len(state.histories))]
+        return [
+            self._result(state, index, self.programs.pick(losses, index), compute_path)
+            for index in range(len(state.histories))
+        ]
 
     def _advance(self, state: TrainState, blank: Trace) -> TrainState:
         """Return the state at the next evaluation or checkpoint."""
@@ -104,7 +107,7 @@ class TrainLoop:
                 "seconds": time.perf_counter() - self.begin,
                 "total_steps": self.plan.total,
             }
-            if taken and found["diverged"] and self.halve and halvings(history) < HALVINGS:
+            if taken and found["diverged"] and self.config.halves_rate and halvings(history) < HALVINGS:
                 rate = float(_slowed(self.job, 1 + halvings(history)).context.weight_lr)
                 record |= {BACK_TO: state.last_finite.step, "weight_lr": rate}
             history.append(record)
@@ -130,7 +133,7 @@ class TrainLoop:
         self.policy.save(state, now=True)
         return state
 
-    def _result(self, state: TrainState, index: int, losses: np.ndarray) -> FitResult:
+    def _result(self, state: TrainState, index: int, losses: np.ndarray, compute_path: str) -> FitResult:
         history = state.histories[index]
         if has_diverged(history):
             losses = losses[: history[-1]["step"]]
@@ -144,6 +147,7 @@ class TrainLoop:
             diverged=bool(history[-1]["diverged"]),
             message=describe_end(history, has_diverged(history), state.position.step, self.plan.total),
             precision=self.job.context.precision,
+            compute_path=compute_path,
         )
 
 

@@ -17,6 +17,7 @@ class FitResult:
     - `losses`: the training loss of every step, of the prediction made before learning from its batch.
     - `steps` taken, `seconds_per_step` (median over intervals, without compiling where there is more than one),
       `diverged`, `message` (why it ended) and `precision`.
+    - `compute_path`: a line on the precision, the device and its kernels, or why they were not used.
     """
 
     network: Network
@@ -27,6 +28,7 @@ class FitResult:
     diverged: bool
     message: str
     precision: str
+    compute_path: str
 
     @property
     def last(self) -> Record:

@@ -80,13 +80,15 @@ class _Data(NamedTuple):
 
 def why_plain(problem: DenseProblem) -> str | None:
     """Return why the kernels cannot take a problem; None if they can."""
-    if any(part.precision.name != "bf16" for part in (problem.hidden, problem.readout)):
-        return f"they multiply in bf16, and the precision is {problem.hidden.precision.name}"
     if problem.activation not in ACTIVATIONS.values():
         return "the activation is a function of your own"
     if problem.energy.loss != "mse":
         return f'they know the loss "mse" only, not {problem.energy.loss_name!r}'
-    return None if len(problem.y) <= OUTPUTS else f"they take at most {OUTPUTS} outputs, not {len(problem.y)}"
+    if len(problem.y) > OUTPUTS:
+        return f"they take at most {OUTPUTS} outputs, not {len(problem.y)}"
+    if any(part.precision.name != "bf16" for part in (problem.hidden, problem.readout)):
+        return f"they multiply in bf16, and the precision is {problem.hidden.precision.name}"
+    return None
 
 
 def descend(problem: DenseProblem, lr: Real, steps: int, interpret: bool = False) -> Increments:

@@ -1,0 +1,38 @@
+"""Which programs compute a training run: the precision that suits the device, and a line that says so."""
+
+from ..inference import Energy
+from ..learning import AbstractAlgorithm
+from ..network import AbstractNetwork, Precision, backend, resolve_precision
+
+AUTO = "auto"
+
+KERNELS = {
+    "triton": ("by its kernels", "without its kernels"),
+    "blocks": ("in blocks that fit into its cache", "not in blocks that fit into its cache"),
+    None: ("", "without kernels"),
+}
+"""How to say that the kernels of a backend are used, and that they are not."""
+
+
+def choose_precision(
+    name: str | None, network: AbstractNetwork, algorithm: AbstractAlgorithm, energy: Energy, unsupervised: bool
+) -> Precision:
+    """Return the policy called `name`. `"auto"` means bf16 products where a GPU's kernels take them, and full precision
+    in the format of the weights elsewhere."""
+    if name != AUTO:
+        return resolve_precision(name, network)
+    full, rounded = resolve_precision(None, network), resolve_precision("bf16", network)
+    if backend().kernels != "triton" or full.dtype != rounded.dtype:
+        return full
+    return full if algorithm.why_no_kernels(network, energy, rounded, unsupervised) else rounded
+
+
+def describe_path(
+    network: AbstractNetwork, algorithm: AbstractAlgorithm, energy: Energy, policy: Precision, unsupervised: bool
+) -> str:
+    """Return a line on the precision, the device and its kernels, with the reason where they are not used."""
+    on = backend()
+    why = algorithm.why_no_kernels(network, energy, policy, unsupervised)
+    used, unused = KERNELS[on.kernels]
+    products = "products and sums" if policy.full.name == policy.name else "products with float32 sums"
+    return f"{policy.name} {products} on the {on.platform.upper()}, {used if why is None else f'{unused}: {why}'}"
