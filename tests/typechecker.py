@@ -8,7 +8,7 @@ from beartype import beartype
 
 import mupc
 
-MODULES = ("mupc.io.checks", "mupc.data._schema", "mupc.data._from_arrays", "mupc.data._load")
+MODULES = ("mupc.io.checks", "mupc.data._schema", "mupc.data._from_arrays", "mupc.data._load", "mupc.data._stream")
 CHECKS_ITSELF = ("as_", "check", "_check", "resolve_", "of", "job", "adam", "__init__")
 
 

@@ -11,14 +11,15 @@ Importing this package imports numpy and nothing heavier.
 from ..io import cache_folder
 from ._catalogue import NAMED_DATASETS, NamedDataset
 from ._columns import Column, RawSamples
-from ._dataset import Dataset, Split, encode_targets
+from ._dataset import Dataset, SampleSource, Split, encode_targets
 from ._errors import DataError
 from ._fetch import fetch
 from ._from_arrays import from_arrays
 from ._images import ImageFolder, find_images
 from ._load import Available, FileCheck, available, check, load, read_samples
-from ._normalisation import Normalisation
+from ._normalisation import Normalisation, standardisation
 from ._schema import Schema, Task
 from ._schema_json import Label
+from ._stream import BatchStream, from_batches
 from ._table import read_table
 from ._targets import targets_warning

@@ -8,7 +8,10 @@ from functools import cached_property
 from numbers import Integral, Real
 
 import numpy as np
+from numpy.typing import ArrayLike
 
+from ._arrays import as_array, finite
+from ._columns import RawSamples
 from ._errors import DataError
 from ._normalisation import Normalisation
 from ._schema import Schema, one_hot
@@ -59,28 +62,17 @@ class Split:
         return Split(self.raw[indices], self.targets[indices])
 
 
-@dataclass(frozen=True, eq=False)
-class Dataset:
-    """A data set: splits as stored, how they become inputs and targets, and where they came from.
+def as_split(schema: Schema, x: RawSamples, y: ArrayLike) -> Split:
+    """Return samples and targets as a data set of this schema stores them."""
+    targets = schema.indices(y) if schema.labels is not None else finite("y", as_array("y", y))
+    return Split(schema.read(x), targets[:, None] if schema.labels is None and targets.ndim == 1 else targets)
 
-    `test` may be empty. `official` says whether the contents match the published checksums, `source` where the data
-    were read from.
 
-    >>> from mupc import data
-    >>> digits = data.load("digits")
-    >>> digits.in_size, digits.out_size, digits.image_shape
-    (64, 10, (8, 8))
-    >>> digits.x_train.shape == (len(digits.train), 64) and digits.y_train.shape == (len(digits.train), 10)
-    True
-    """
+class SampleSource:
+    """What data sets and streams of batches have in common: training samples and a schema."""
 
-    name: str
     train: Split
-    test: Split
-    validation: Split | None
     schema: Schema
-    official: bool
-    source: str
 
     @property
     def classes(self) -> int | None:
@@ -107,6 +99,36 @@ class Dataset:
         """The number of classes, or of regression targets."""
         return int(self.train.targets.shape[1]) if self.classes is None else self.classes
 
+    def encode(self, targets: np.ndarray) -> np.ndarray:
+        """Return targets of a split as the network learns them, `(n, out_size)` float32: labels one-hot, values of a
+        regression scaled."""
+        encoded = encode_targets(np.asarray(targets), self.out_size, self.classes is not None)
+        return encoded if self.classes is not None else self.schema.scale(encoded)
+
+
+@dataclass(frozen=True, eq=False)
+class Dataset(SampleSource):
+    """A data set: splits as stored, how they become inputs and targets, and where they came from.
+
+    `test` may be empty. `official` says whether the contents match the published checksums, `source` where the data
+    were read from.
+
+    >>> from mupc import data
+    >>> digits = data.load("digits")
+    >>> digits.in_size, digits.out_size, digits.image_shape
+    (64, 10, (8, 8))
+    >>> digits.x_train.shape == (len(digits.train), 64) and digits.y_train.shape == (len(digits.train), 10)
+    True
+    """
+
+    name: str
+    train: Split
+    test: Split
+    validation: Split | None
+    schema: Schema
+    official: bool
+    source: str
+
     @cached_property
     def x_train(self) -> np.ndarray:
         """Normalised training inputs, `(n, in_size)` float32."""
@@ -126,12 +148,6 @@ class Dataset:
     def y_test(self) -> np.ndarray:
         """Test targets, `(n, out_size)` float32; one-hot for classification."""
         return self.encode(self.test.targets)
-
-    def encode(self, targets: np.ndarray) -> np.ndarray:
-        """Return targets of a split as the network learns them, `(n, out_size)` float32: labels one-hot, values of a
-        regression scaled."""
-        encoded = encode_targets(np.asarray(targets), self.out_size, self.classes is not None)
-        return encoded if self.classes is not None else self.schema.scale(encoded)
 
     def with_validation(self, fraction_or_count: float | int, seed: int = 0) -> Dataset:
         """Move a random part of the training split into a validation split.

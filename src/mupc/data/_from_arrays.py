@@ -13,7 +13,7 @@ from ._dataset import Dataset, Split, part_size
 from ._errors import DataError
 from ._normalisation import Normalisation, standardisation
 from ._schema import Schema
-from ._schema_json import CHANNELS, Label
+from ._schema_json import Label, image_shape
 from ._targets import choose_task, plain_targets
 
 
@@ -61,12 +61,11 @@ def from_arrays(
     kept, validating = _hold_out("validation", validation, rest, classes, rng)
     whole = Split(raw, targets)
     train = whole.take(kept)
-    image = len(shape) == 2 or (len(shape) == 3 and shape[0] in CHANNELS)
     schema = Schema(
         normalisation=CENTRED if raw.dtype == np.uint8 else standardisation(train.raw),
         labels=labels,
         target_scale=_target_scale(train.targets, flat) if labels is None else None,
-        image_shape=shape if image else None,
+        image_shape=image_shape(shape),
         columns=columns,
     )
     validation_split = whole.take(validating) if len(validating) else None

@@ -7,6 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
+
+_UNIT = (0.1, 10.0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,8 +51,22 @@ class Normalisation:
         return next((part.size for part in vars(self).values() if isinstance(part, np.ndarray)), None)
 
 
-def standardisation(raw: np.ndarray) -> Normalisation:
-    """Return the map to mean 0 and standard deviation 1 of every column. Constant columns become 0."""
+def standardisation(values: ArrayLike) -> Normalisation:
+    """Return the map of every feature to mean 0 and standard deviation 1. Constant features become 0.
+
+    **Arguments:** samples of shape `(n, ...)`, each of which is flattened, or `(n,)` numbers.
+
+    >>> standardisation([1.0, 3.0])
+    Normalisation(scale=1.0, mean=2.0, std=1.0)
+    """
+    raw = np.asarray(values)
+    raw = raw.reshape(len(raw), -1) if raw.ndim > 1 else raw
     # Sums of float32 values are exact in float64, so that a constant feature has a std of exactly 0.
     std = raw.std(axis=0, dtype=np.float64).astype(np.float32)
     return Normalisation(mean=raw.mean(axis=0, dtype=np.float64), std=np.where(std == 0, 1, std))
+
+
+def far_from_unit(values: np.ndarray) -> float | None:
+    """Return the root mean square of values if networks train badly on values of that size, else None."""
+    size = float(np.sqrt(np.mean(np.square(values, dtype=np.float64))))
+    return None if size == 0 or _UNIT[0] <= size <= _UNIT[1] else size

@@ -18,7 +18,7 @@ from ._dataset import Dataset, Split
 from ._errors import DataError, prefixed
 from ._normalisation import Normalisation, standardisation
 from ._schema import Schema, is_one_hot
-from ._schema_json import CHANNELS
+from ._schema_json import image_shape
 from ._targets import choose_task
 
 _KEYS = ("x_train", "y_train", "x_test", "y_test")
@@ -37,7 +37,6 @@ def load_npz(name: str, classes: int | None = None, task: str = "auto") -> Datas
     shape = _check_inputs(name, arrays)
     inputs = {key: as_samples(f"{name}: {key}", arrays[key]) for key in ("x_train", "x_test")}
     targets, found = _as_targets(name, arrays, classes, task)
-    image = len(shape) == 2 or (len(shape) == 3 and shape[0] in CHANNELS)
     return Dataset(
         name=Path(name).stem,
         train=Split(inputs["x_train"], targets["y_train"]),
@@ -47,7 +46,7 @@ def load_npz(name: str, classes: int | None = None, task: str = "auto") -> Datas
             normalisation=CENTRED if inputs["x_train"].dtype == np.uint8 else standardisation(inputs["x_train"]),
             labels=None if found is None else tuple(range(found)),
             target_scale=Normalisation() if found is None and arrays["y_train"].ndim == 1 else None,
-            image_shape=shape if image else None,
+            image_shape=image_shape(shape),
         ),
         official=False,
         source=name,

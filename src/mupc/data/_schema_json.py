@@ -13,7 +13,12 @@ from ._errors import DataError
 from ._normalisation import Normalisation
 
 Label = str | int | float | bool
-CHANNELS = (1, 3, 4)
+_CHANNELS = (1, 3, 4)
+
+
+def image_shape(shape: tuple[int, ...]) -> tuple[int, ...] | None:
+    """Return the shape of a sample if it is an image: `(height, width)`, or with one, three or four channels first."""
+    return shape if len(shape) == 2 or (len(shape) == 3 and shape[0] in _CHANNELS) else None
 
 
 def plain(value: object) -> Any:
@@ -69,8 +74,7 @@ def _read_image_shape(name: str, value: object) -> tuple[int, ...] | None:
     shape = _read_list(name, value, int)
     if shape is None:
         return None
-    flat = len(shape) == 2 or (len(shape) == 3 and shape[0] in CHANNELS)
-    if not flat or not all(0 < size < 2**31 for size in shape):
+    if image_shape(shape) is None or not all(0 < size < 2**31 for size in shape):
         raise _nonsense(name)
     return shape
 

@@ -8,11 +8,11 @@ from ..io import checks
 from ._arrays import as_array, finite
 from ._columns import is_missing
 from ._errors import DataError
+from ._normalisation import far_from_unit
 from ._schema import Schema, Task, is_one_hot
 
 TASKS = ("auto", "classification", "regression")
 _FEW = 20
-_UNIT = (0.1, 10.0)  # targets whose root mean square is outside of this train badly
 
 
 def choose_task(what: str, y: np.ndarray, task: str) -> Task:
@@ -101,9 +101,8 @@ def targets_warning(schema: Schema, targets: np.ndarray) -> str | None:
     """
     if schema.task == "classification" or not len(targets):
         return None
-    scaled = schema.scale(targets)
-    size = float(np.sqrt(np.mean(np.square(scaled, dtype=np.float64))))
-    if size == 0 or _UNIT[0] <= size <= _UNIT[1]:
+    size = far_from_unit(schema.scale(targets))
+    if size is None:
         return None
     return (
         f"targets are not scaled and of size {size:.3g} (root mean square), so that training may hardly begin or "
