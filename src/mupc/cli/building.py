@@ -1,8 +1,9 @@
 """Build what a training run needs from its flags: data, network, algorithm, energy and configuration."""
 
+import dataclasses
 import functools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from typing import Any, NamedTuple
 
@@ -14,10 +15,10 @@ from ..data import Dataset
 from ..inference import ODE, AbstractSolver, Energy, ErrorSpace, ExactLinear, GradientDescent, Optax
 from ..io import checks
 from ..learning import BP, PC, AbstractAlgorithm
-from ..network import Network
+from ..network import PARAMETERISATIONS, Network
 from ..training import TrainConfig, check_room
-from .config import TrainFlags, pick
-from .flags import FormFlags, InferenceFlags, SizeFlags
+from .config import SOLVER_FLAGS, TrainFlags, pick
+from .flags import ACTIVITY_LR, SOLVER, FormFlags, InferenceFlags, SizeFlags
 from .parsing import flag
 
 EVALUATIONS = 10
@@ -58,8 +59,24 @@ def make_energy(flags: TrainFlags) -> Energy:
 def train_config(flags: TrainFlags, dataset: Dataset, **settings: Any) -> TrainConfig:
     """Return the configuration of training, with further `settings` that are not flags of every command."""
     every = evaluation_interval(flags, len(dataset.train))
-    chosen = {"weight_lr": flags.chosen_weight_lr, "energy": make_energy(flags), "evaluate_every": every}
+    chosen = {"energy": make_energy(flags), "evaluate_every": every}
     return TrainConfig(**pick(flags, TrainConfig) | chosen | settings)
+
+
+def as_used(flags: TrainFlags, dataset: Dataset, algorithm: AbstractAlgorithm) -> TrainFlags:
+    """Return the flags with every value that was left to a default. What has no meaning for the method or the solver is
+    None."""
+    defaults = {
+        "init": PARAMETERISATIONS[flags.parameterisation].init,
+        "evaluate_every": evaluation_interval(flags, len(dataset.train)),
+        "weight_lr": algorithm.defaults.weight_lr,
+    }
+    solver = dict.fromkeys(("solver", *SOLVER_FLAGS))
+    if flags.method == "pc":
+        defaults["output_precision"] = algorithm.defaults.output_precision
+        solver |= {"solver": flags.solver or SOLVER} | solver_settings(flags)
+    chosen = {name: value for name, value in defaults.items() if getattr(flags, name) is None}
+    return dataclasses.replace(flags, **chosen, **solver)
 
 
 def evaluation_interval(flags: TrainFlags, samples: int) -> int | None:
@@ -71,45 +88,50 @@ def evaluation_interval(flags: TrainFlags, samples: int) -> int | None:
 
 
 class SolverChoice(NamedTuple):
-    """A function that makes a solver, the flags that it uses, and how many steps (None: as many as hidden layers) and
-    which tolerance it has by default."""
+    """A function that makes a solver, and the flags that it uses with their defaults. Steps without a default are as
+    many as hidden layers."""
 
     make: Callable[..., AbstractSolver]
-    flags: tuple[str, ...]
-    steps: int | None = None
-    tol: float | None = None
+    flags: Mapping[str, float | int | None]
 
 
+_ALL_STEPS = {"inference_steps": None, "inference_tol": None}
+_ONE_STEP = {"inference_steps": 1, "inference_tol": None}
 SOLVERS = {
-    "gd": SolverChoice(GradientDescent, ("activity_lr", "momentum", "inference_steps", "inference_tol")),
-    "adam": SolverChoice(Optax.adam, ("activity_lr", "inference_steps", "inference_tol")),
-    "error-space": SolverChoice(ErrorSpace, ("cg_steps", "inference_steps", "inference_tol"), 1),
-    "exact-linear": SolverChoice(ExactLinear, ("inference_steps", "inference_tol"), 1),
-    "ode": SolverChoice(ODE, ("end_time", "inference_steps", "inference_tol"), 4096, 1e-3),
+    "gd": SolverChoice(GradientDescent, {"activity_lr": ACTIVITY_LR["gd"], "momentum": 0.0, **_ALL_STEPS}),
+    "adam": SolverChoice(Optax.adam, {"activity_lr": ACTIVITY_LR["adam"], **_ALL_STEPS}),
+    "error-space": SolverChoice(ErrorSpace, {"cg_steps": 2, **_ONE_STEP}),
+    "exact-linear": SolverChoice(ExactLinear, _ONE_STEP),
+    "ode": SolverChoice(ODE, {"end_time": 10.0, "inference_steps": 4096, "inference_tol": 1e-3}),
 }
 ARGUMENTS = {"activity_lr": "lr", "inference_steps": "steps", "inference_tol": "tol", "end_time": "t1"}
 """Arguments of solvers whose flags have other names."""
 
 
 def make_solver(flags: TrainFlags) -> AbstractSolver:
-    """Return the solver that the flags ask for. Flags without an effect on it are refused."""
-    choice = SOLVERS[flags.solver]
+    """Return the solver that the flags ask for."""
+    settings = solver_settings(flags)
+    return SOLVERS[flags.solver or SOLVER].make(**{ARGUMENTS.get(name, name): settings[name] for name in settings})
+
+
+def solver_settings(flags: TrainFlags) -> dict[str, Any]:
+    """Return the flags of the solver, as used. Flags without an effect on it are refused."""
+    solver = flags.solver or SOLVER
+    known = SOLVERS[solver].flags
     for name, written in given_flags(flags).items():
-        if name not in choice.flags:
-            users = " or ".join(solver for solver, other in SOLVERS.items() if name in other.flags)
-            wrong = f"{written} has no effect with --solver {flags.solver}"
-            raise ValueError(f"{wrong}: leave it out, or use --solver {users}.")
-    if flags.solver == "adam" and not isinstance(flags.chosen_activity_lr, float):
+        if name not in known:
+            users = " or ".join(other for other, choice in SOLVERS.items() if name in choice.flags)
+            other = "the default solver, error-space" if flags.solver is None else f"--solver {solver}"
+            raise ValueError(f"{written} has no effect with {other}: leave it out, or use --solver {users}.")
+    settings = {name: default if getattr(flags, name) is None else getattr(flags, name) for name, default in known.items()}
+    if solver == "adam" and not isinstance(settings["activity_lr"], float):
         raise ValueError(f"--activity-lr {flags.activity_lr} needs --solver gd: give adam a number, such as 0.01.")
-    steps = None if flags.activity_lr == "auto" else choice.steps or flags.hidden_layers
-    defaults = {"activity_lr": flags.chosen_activity_lr, "inference_steps": steps, "inference_tol": choice.tol}
-    given = {name: getattr(flags, name) for name in choice.flags}
-    chosen = {name: defaults.get(name) if value is None else value for name, value in given.items()}
-    return choice.make(**{ARGUMENTS.get(name, name): value for name, value in chosen.items()})
+    if settings["inference_steps"] is None and settings.get("activity_lr") != "auto":
+        settings["inference_steps"] = flags.hidden_layers
+    return settings
 
 
 def given_flags(flags: TrainFlags, *others: str) -> dict[str, str]:
     """Return the flags of solvers, and others, that differ from their defaults, as they are written."""
-    names = dict.fromkeys((*others, *(name for choice in SOLVERS.values() for name in choice.flags)))
-    given = {name: getattr(flags, name) for name in names if getattr(flags, name) != getattr(InferenceFlags, name)}
-    return {name: f"{flag(name)} {value}" for name, value in given.items()}
+    given = {name: getattr(flags, name) for name in (*others, *SOLVER_FLAGS)}
+    return {name: f"{flag(name)} {value}" for name, value in given.items() if value != getattr(InferenceFlags, name)}

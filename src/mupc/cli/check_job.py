@@ -14,7 +14,7 @@ from ..inference import AbstractSolver, Energy
 from ..io import checks
 from .building import SOLVERS, load_data, make_solver, network_options
 from .check import CheckFlags
-from .config import TrainFlags
+from .config import SOLVER_FLAGS, TrainFlags
 from .display import ProgressDisplay, plain_table
 from .parsing import flag
 from .run_folder import RunFolder
@@ -22,6 +22,8 @@ from .runner import Session
 from .trained_model import open_checkpoint, refuse_other_flags
 
 Row = dict[str, Any]
+OWN = TrainFlags(solver="gd", weight_lr=WEIGHT_LR, output_precision=1.0)
+"""What this check has for defaults, whatever those of `mupc train` are."""
 
 
 def compare_networks(flags: CheckFlags, session: Session) -> Row:
@@ -85,7 +87,7 @@ def report_network(flags: CheckFlags, session: Session) -> Row:
             network,
             load_data(learning),
             solver=_solver(learning, network.hidden_layers),
-            weight_lr=learning.chosen_weight_lr,
+            weight_lr=learning.weight_lr,
             energy=Energy(learning.loss, learning.output_precision, learning.activity_decay),
         )
     rows = [
@@ -115,7 +117,7 @@ def _settings(flags: CheckFlags, learning: TrainFlags) -> CoordinateSettings:
     del compare["checkpoint"]
     return CoordinateSettings(
         **compare,
-        weight_lr=learning.chosen_weight_lr,
+        weight_lr=learning.weight_lr,
         solver=lambda depth: _solver(learning, depth),
         energy=Energy(output_precision=learning.output_precision),
         network=network_options(flags.network),
@@ -124,11 +126,12 @@ def _settings(flags: CheckFlags, learning: TrainFlags) -> CoordinateSettings:
 
 def _learning(flags: CheckFlags, trained: TrainFlags | None) -> TrainFlags:
     """Return the settings of learning: the given flags over those of a run, or over the defaults of this check."""
-    base = TrainFlags(weight_lr=WEIGHT_LR) if trained is None else trained
+    base = OWN if trained is None else trained
+    if base.solver is None:  # a run of backpropagation
+        base = dataclasses.replace(base, method="pc", solver=OWN.solver, output_precision=OWN.output_precision)
     given = {name: value for name, value in dataclasses.asdict(flags.learn).items() if value is not None}
     if "solver" in given:  # the settings of a run's solver mean nothing to another
-        names = {name for choice in SOLVERS.values() for name in choice.flags}
-        base = dataclasses.replace(base, **{name: getattr(TrainFlags, name) for name in names})
+        base = dataclasses.replace(base, weight_lr=OWN.weight_lr, **dict.fromkeys(SOLVER_FLAGS))
     learning = dataclasses.replace(base, **given)
     if trained is None and learning.solver == "gd" and learning.activity_lr is None:
         learning = dataclasses.replace(learning, activity_lr=ACTIVITY_LR)
@@ -147,7 +150,7 @@ def _used(learning: TrainFlags) -> Row:
 def _title(flags: CheckFlags, learning: TrainFlags) -> str:
     network = flags.network
     form = f"{network.activation}, {network.parameterisation}, skip {network.skip}, solver {learning.solver}"
-    rates = f"λ = {learning.output_precision:g}, Adam at {learning.chosen_weight_lr:g}"
+    rates = f"λ = {learning.output_precision:g}, Adam at {learning.weight_lr:g}"
     return f"{form}, {rates}, {flags.compare.seeds} seeds"
 
 

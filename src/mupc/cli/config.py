@@ -4,19 +4,25 @@ import dataclasses
 import difflib
 import json
 import typing
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal, NamedTuple, TypeVar
 
 import tyro
 
 from ..io import checks
-from .flags import ACTIVITY_LR, WEIGHT_LR, WEIGHT_LR_ALL, DataFlags, InferenceFlags, LearningFlags, NetworkFlags
+from . import format_1
+from .flags import DataFlags, InferenceFlags, LearningFlags, NetworkFlags
 from .parsing import SYNONYMS
 
-FORMAT = 1
-"""Of `config.json`. A version of mupc that reads it in another way has a higher number."""
+FORMAT = 2
+"""Of `config.json`: every value as used. Format 1 has nulls for what was chosen by default."""
 Flags = TypeVar("Flags")
+SOLVER_FLAGS = ("activity_lr", "momentum", "inference_steps", "inference_tol", "cg_steps", "end_time")
+"""Settings that not every solver has."""
+FOLLOWERS = dict.fromkeys(("method", "solver"), ("solver", *SOLVER_FLAGS, "weight_lr", "output_precision"))
+FOLLOWERS["parameterisation"] = ("init",)
+"""Settings whose defaults follow another one."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -45,17 +51,11 @@ class TrainFlags(LearningFlags, InferenceFlags, NetworkFlags, DataFlags):  # the
         """Return the groups by name: the inverse of `gather`."""
         return {name: group(**pick(self, group)) for name, group in _GROUPS.items()}
 
-    @property
-    def chosen_weight_lr(self) -> float:
-        """The learning rate of the weights."""
-        if self.weight_lr is not None:
-            return self.weight_lr
-        return WEIGHT_LR_ALL if self.method == "bp" or self.solver == "error-space" else WEIGHT_LR
-
-    @property
-    def chosen_activity_lr(self) -> float | str | None:
-        """The step size of inference, for solvers that have one."""
-        return ACTIVITY_LR.get(self.solver) if self.activity_lr is None else self.activity_lr
+    def freed_for(self, other: "TrainFlags", varied: Collection[str] = ()) -> "TrainFlags":
+        """Return these flags without the settings that follow one that is `varied`, or in which another run differs."""
+        changed = [name for name in FOLLOWERS if name in varied or getattr(self, name) != getattr(other, name)]
+        freed = {follower: None for name in changed for follower in FOLLOWERS[name]}
+        return dataclasses.replace(self, **freed)  # type: ignore[arg-type]
 
 
 def pick(values: object, fields_of: Any) -> dict[str, Any]:
@@ -64,13 +64,22 @@ def pick(values: object, fields_of: Any) -> dict[str, Any]:
     return {name: getattr(values, name) for name in names if hasattr(values, name)}
 
 
+class ConfigFile(NamedTuple):
+    """What a `config.json` holds: the settings of training, those about safety, and the format of both."""
+
+    settings: dict[str, object]
+    safety: dict[str, object]
+    format: int
+
+
 def load(path: str | Path, where: str = "--config ") -> TrainFlags:
     """Return the flags in a `config.json`, or in the run folder that holds one. Messages name it after `where`."""
-    return from_dict(read(path, where)[0], f"{where}{path}")
+    found = read(path, where)
+    return from_dict(found.settings, f"{where}{path}", found.format)
 
 
-def read(path: str | Path, where: str = "--config ") -> tuple[dict[str, object], dict[str, object]]:
-    """Return what a `config.json` holds: the flags of training, and those about safety."""
+def read(path: str | Path, where: str = "--config ") -> ConfigFile:
+    """Return what a `config.json` holds. A file that does not say its format is of format 1."""
     file = Path(path).expanduser()
     file = file / "config.json" if file.is_dir() else file
     try:
@@ -85,14 +94,16 @@ def read(path: str | Path, where: str = "--config ") -> tuple[dict[str, object],
         wrong = "is not JSON"
     if wrong:
         raise ValueError(f"{where}{path} {wrong}: give the config.json that a run wrote.")
-    if (version := content.get("format", FORMAT)) != FORMAT:
-        raise ValueError(f"{where}{path} is of format {version!r}, and only {FORMAT} is known here: update mupc.")
-    return flags, safety
+    if (version := content.get("format", 1)) not in (1, FORMAT):
+        raise ValueError(f"{where}{path} is of format {version!r}, and only 1 and {FORMAT} are known here: update mupc.")
+    return ConfigFile(flags, safety, version)
 
 
-def from_dict(values: Mapping[str, object], where: str = "the configuration") -> TrainFlags:
-    """Return flags from plain values. Unknown keys and values of a wrong type are refused."""
-    return typed(TrainFlags, values, where)
+def from_dict(values: Mapping[str, object], where: str = "the configuration", version: int = FORMAT) -> TrainFlags:
+    """Return flags from plain values of a format. Unknown keys and values of a wrong type are refused."""
+    if version == FORMAT:
+        return typed(TrainFlags, values, where)
+    return TrainFlags(**format_1.resolved(vars(typed(TrainFlags, {**format_1.DEFAULTS, **values}, where))))
 
 
 def typed(kind: type[Flags], values: Mapping[str, object], where: str) -> Flags:

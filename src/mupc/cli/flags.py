@@ -20,8 +20,8 @@ ACTIVITY_LR = {"gd": 0.05, "adam": 0.01}
 """Step size of inference by solver. Weights grow in training, and so does the curvature of the energy: larger rates of
 gd learn a little faster in the first epochs on digits, but 0.4 collapses after seven epochs, 0.2 within one epoch of
 MNIST at 32 layers, and 0.1 loses almost two points at 64."""
-WEIGHT_LR, WEIGHT_LR_ALL = 0.1, 0.01
-"""Learning rate of predictive coding, and of methods whose gradients reach all layers and need less."""
+SOLVER: Solver = "error-space"
+"""The solver of `mupc train`, as of `mupc.fit`. It decides the defaults of --weight-lr and --output-precision."""
 
 
 def hint(text: str, metavar: str | None = None) -> object:
@@ -32,6 +32,7 @@ def hint(text: str, metavar: str | None = None) -> object:
 InferenceSteps = Annotated[
     int | None, hint("(default: gd and adam as many as hidden layers, error-space and exact-linear 1, ode 4096)")
 ]
+OutputPrecision = Annotated[float | None, hint("(default: error-space 0.01, others 1)")]
 DataDir = Annotated[str | None, hint("(default: the system's, then the cache)", "DIR")]
 
 
@@ -94,26 +95,27 @@ class InferenceFlags:
 
     method: Literal["pc", "bp"] = "pc"
     """Predictive coding, or backpropagation as a baseline on the same network."""
-    solver: Solver = "gd"
-    """Gradient descent, Adam, Gauss–Newton (reaches every layer), exact (linear networks) or the gradient flow."""
+    solver: Annotated[Solver | None, hint(f"(default: {SOLVER})")] = None
+    """Gradient descent (the paper's), Adam, Gauss–Newton (reaches every layer), exact (linear networks) or the gradient
+    flow."""
     activity_lr: Annotated[
         float | str | None, hint(f"(default: gd {ACTIVITY_LR['gd']:g}, adam {ACTIVITY_LR['adam']:g})", "FLOAT|auto")
     ] = None
     """Step size, acting on the energy of one sample (the paper's β is 64 times this); auto: gd chooses it itself."""
-    momentum: float = 0.0
+    momentum: Annotated[float | None, hint("(default: 0)")] = None
     """Momentum of gd."""
     inference_steps: InferenceSteps = None
     """Steps of inference per batch; an upper limit for ode, and for gd with --activity-lr auto, which by default takes
     as many as the network needs."""
     inference_tol: Annotated[float | None, hint("(default: ode 0.001, others: take all steps)")] = None
     """Stop inference when the activity gradient has fallen to this fraction of its start."""
-    cg_steps: int = 2
+    cg_steps: Annotated[int | None, hint("(default: 2)")] = None
     """Conjugate-gradient steps in each step of error-space."""
-    end_time: float = 10.0
+    end_time: Annotated[float | None, hint("(default: 10)")] = None
     """End time of ode; one step of gd takes the time --activity-lr."""
     loss: Loss = "mse"
     """Loss at the output."""
-    output_precision: float = 1.0
+    output_precision: OutputPrecision = None
     """Weight λ of the output loss in the energy."""
     activity_decay: float = 0.0
     """Penalty on the squares of activities."""
@@ -127,7 +129,7 @@ class LearningFlags:
     """Passes through the training data; may be a fraction."""
     batch_size: int = 64
     """Samples per step."""
-    weight_lr: Annotated[float | None, hint(f"(default: {WEIGHT_LR:g}; bp and error-space {WEIGHT_LR_ALL:g})")] = None
+    weight_lr: Annotated[float | None, hint("(default: error-space and bp 0.01, others 0.1)")] = None
     """Learning rate of the weights. It carries over between widths and depths with μPC; others need less."""
     optimiser: Optimiser = "adam"
     """Weight optimiser."""
@@ -180,6 +182,7 @@ class TrainOutputFlags(FigureFlags):
     out: Annotated[str | None, hint("(default: runs/DATA-METHOD-N)", "DIR")] = None
     """Run folder; it must be new or empty."""
     config: Annotated[str | None, hint("(optional)", "FILE")] = None
-    """Repeat the run of this config.json; other flags given override it."""
+    """Repeat the run of this config.json. Other flags override it; another --method or --solver starts from its own
+    defaults."""
     tensorboard: bool = True
     """Write TensorBoard events into the run folder."""

@@ -6,6 +6,7 @@ imported when it is called, and it imports what is heavy (JAX, plots) inside its
 
 import dataclasses
 import difflib
+import functools
 import importlib
 import os
 import sys
@@ -76,13 +77,14 @@ class Command(Generic[Flags]):
 
     **Arguments:** the dataclass of its `flags`, and what it does, `run(flags, session)`. Help begins with the
     `description`, by default the docstring of `flags`.
-    `defaults` may return the defaults that a file named by the flags holds; flags are then parsed again over those.
+    `defaults(flags, parse_over)` may return the defaults that a file named by the flags holds; the command's arguments
+    are then parsed again over those, as `parse_over(defaults)` does.
     `spelling` has the flags for arguments of the library that this command names differently from the others.
     """
 
     flags: type[Flags]
     run: Callable[[Flags, Session], CommandResult]
-    defaults: Callable[[Flags], Flags | None] | None = None
+    defaults: Callable[[Flags, Callable[[Flags], Flags]], Flags | None] | None = None
     spelling: Mapping[str, str] = dataclasses.field(default_factory=dict)
     description: str = ""
 
@@ -173,9 +175,10 @@ def _choose(module: Any, program: str, argv: list[str]) -> tuple[Command[Any], s
 def _parse(command: Command[Flags], program: str, argv: list[str]) -> Flags:
     from .parsing import parse
 
-    flags = parse(command.flags, argv, program, command.about)
-    defaults = None if command.defaults is None else command.defaults(flags)
-    return flags if defaults is None else parse(command.flags, argv, program, command.about, defaults)
+    parse_over = functools.partial(parse, command.flags, argv, program, command.about)
+    flags = parse_over()
+    defaults = None if command.defaults is None else command.defaults(flags, parse_over)
+    return flags if defaults is None else parse_over(defaults)
 
 
 def _help() -> str:

@@ -1,11 +1,12 @@
 """`mupc sweep` and `mupc sweep work`: their flags. `sweep_job.py` does the work, once the flags are parsed."""
 
 import dataclasses
+from collections.abc import Callable
 from typing import Annotated, Literal
 
 import tyro
 
-from .config import TrainingGroups, load
+from .config import TrainFlags, TrainingGroups, load
 from .flags import DataDir, FigureFlags, hint
 from .runner import Command, CommandResult, Session
 
@@ -107,12 +108,14 @@ def run_worker(flags: WorkFlags, session: Session) -> CommandResult:
     return join(flags, session)
 
 
-def defaults(flags: SweepFlags) -> SweepFlags | None:
+def defaults(flags: SweepFlags, parse_over: Callable[[SweepFlags], SweepFlags]) -> SweepFlags | None:
     """Return the flags of the run that --config names."""
     if flags.output.config is None:
         return None
-    groups = load(flags.output.config).groups()
-    return SweepFlags(**groups, search=SearchFlags(), sharing=SharingFlags(), output=SweepOutputFlags())
+    was = load(flags.output.config)
+    same = SweepFlags(**was.groups(), search=SearchFlags(), sharing=SharingFlags(), output=SweepOutputFlags())
+    varied = [text.partition("=")[0].strip().replace("-", "_") for text in flags.search.grid]
+    return dataclasses.replace(same, **was.freed_for(TrainFlags.gather(parse_over(same)), varied).groups())
 
 
 COMMANDS = {

@@ -12,8 +12,8 @@ from ..data import Dataset
 from ..io import checks, counted, device, versions
 from ..sweep import CellSettings, Sweep, SweepPlan, parse_axes, work_on
 from ..training import Run, Scratch, fit_many
-from .building import build, load_data, make_energy, number_format, train_config
-from .config import TrainFlags, from_dict
+from .building import as_used, build, load_data, make_energy, number_format, train_config
+from .config import FORMAT, TrainFlags, from_dict
 from .run_folder import RunFolder
 from .runner import CommandResult, Session, explain
 from .sweep import SearchFlags, SharingFlags, SweepFlags, WorkFlags
@@ -41,7 +41,8 @@ class CellTrainer:
 
     def config(self, settings: CellSettings) -> TrainFlags:
         """Return the configuration of a cell."""
-        return from_dict({**self.plan.config, **settings, "data_dir": self.data_dir}, "the sweep")
+        values = {**self.plan.config, **settings, "data_dir": self.data_dir}
+        return from_dict(values, "the sweep", self.plan.format)
 
     def group_of(self, settings: CellSettings) -> Hashable:
         """Return what cells that train as one program have in common."""
@@ -76,7 +77,7 @@ class CellTrainer:
         begin = time.perf_counter()
         with number_format(shared.precision), warnings.catch_warnings():
             warnings.simplefilter("ignore", RuntimeWarning)  # about divergence, which is a result here
-            runs = [Run(*build(c, dataset), c.chosen_weight_lr, c.seed, make_energy(c)) for c in configs]
+            runs = [_run(config, dataset) for config in configs]
             settings = train_config(shared, dataset, checkpoints=None if folder is None else Scratch(folder))
             results = fit_many(runs, dataset, config=settings, stop=self.stop)
         if any(result.stopped for result in results):
@@ -87,6 +88,12 @@ class CellTrainer:
             | {"steps": result.steps, "diverged": result.diverged, "seconds": seconds}
             for result in results
         ]
+
+
+def _run(config: TrainFlags, dataset: Dataset) -> Run:
+    network, algorithm = build(config, dataset)
+    used = as_used(config, dataset, algorithm)
+    return Run(network, algorithm, used.weight_lr, used.seed, make_energy(used))
 
 
 def _dataset(config: TrainFlags) -> Dataset:
@@ -158,6 +165,7 @@ def _plan(config: TrainFlags, search: SearchFlags) -> SweepPlan:
         sampler=sampler,
         trials=search.trials or 0,
         seed=config.seed,
+        format=FORMAT,
     )
 
 

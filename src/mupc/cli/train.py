@@ -1,6 +1,7 @@
 """`mupc train`: its flags, and how they go over those of an earlier run. `train_job.py` does the work."""
 
 import dataclasses
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -52,7 +53,9 @@ def run(flags: TrainCommandFlags, session: Session) -> CommandResult:
     return CommandResult(summary, summary["message"] if summary["diverged"] else "", int(summary["diverged"]))
 
 
-def defaults(flags: TrainCommandFlags) -> TrainCommandFlags | None:
+def defaults(
+    flags: TrainCommandFlags, parse_over: Callable[[TrainCommandFlags], TrainCommandFlags]
+) -> TrainCommandFlags | None:
     """Return the flags of the run that --resume or --config names."""
     source = flags.output.config
     if flags.safety.resume is not None:
@@ -64,18 +67,20 @@ def defaults(flags: TrainCommandFlags) -> TrainCommandFlags | None:
             raise ValueError(f"--resume {source} is not the folder of a run: it has no config.json.")
     if source is None:
         return None
-    recorded = {**read(source)[1], "resume": None}
+    recorded = {**read(source).safety, "resume": None}
     safety = typed(SafetyFlags, recorded, f"the 'safety' in the configuration of {source}")
-    return TrainCommandFlags(**load(source).groups(), safety=safety, output=TrainOutputFlags())
+    was = load(source)
+    same = TrainCommandFlags(**was.groups(), safety=safety, output=TrainOutputFlags())
+    if flags.safety.resume is not None:
+        return same
+    return dataclasses.replace(same, **was.freed_for(TrainFlags.gather(parse_over(same))).groups())
 
 
 def _check_same(now: TrainFlags, was: TrainFlags) -> None:
     """Refuse new settings of a run that goes on. Only the number of epochs may change, and only grow."""
-    before, after = (
-        vars(each) | {"weight_lr": each.chosen_weight_lr, "activity_lr": each.chosen_activity_lr} for each in (was, now)
-    )
-    for name in before.keys() - {"epochs"}:
-        if after[name] != before[name]:
+    before, after = vars(was), vars(now)
+    for name in before:
+        if name != "epochs" and after[name] != before[name]:
             wrong = f"--resume goes on with the settings of the run, and its {flag(name)} is {before[name]}"
             raise ValueError(f"{wrong}, not {after[name]}: leave it out, or start a new run with --config.")
     if now.epochs < was.epochs:

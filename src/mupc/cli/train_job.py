@@ -16,38 +16,41 @@ from rich.console import Console
 from .. import plots
 from ..data import Dataset
 from ..diagnostics import LEARNING_LIMITS, CreditReach, credit_reach
-from ..inference import infer
+from ..inference import ErrorSpace, infer
 from ..io import counted, json_ready, only_writer
 from ..learning import PC, AbstractAlgorithm
 from ..network import Network, save
 from ..training import BACK_TO, FitResult, TrainConfig, TrainStatus, find_checkpoint, fit
-from .building import build, given_flags, load_data, number_format, train_config
+from .building import as_used, build, given_flags, load_data, number_format, train_config
 from .config import FORMAT, TrainFlags, load, pick
 from .display import ProgressDisplay, clock, percent
-from .flags import ACTIVITY_LR, WEIGHT_LR_ALL, TrainOutputFlags
+from .flags import ACTIVITY_LR, SOLVER, TrainOutputFlags
+from .parsing import flag
 from .run_folder import METRICS, RunFolder
 from .runner import Session
 from .train import SafetyFlags
 from .trained_model import CHECKPOINT
 
+VERY_DEEP, FEW_STEPS = 256, 32
+"""From this number of hidden layers on, as many steps of inference are worth a note, which names fewer."""
 FALLEN = 0.02
 """A run that loses more accuracy than this after its best evaluation says so."""
 Record = dict[str, Any]
 Summary = dict[str, Any]
 
 
-def train(flags: TrainFlags, output: TrainOutputFlags, safety: SafetyFlags, session: Session) -> Summary:
+def train(given: TrainFlags, output: TrainOutputFlags, safety: SafetyFlags, session: Session) -> Summary:
     """Train a network, write its run folder and return its summary, which names the folder under `out`.
 
     **Arguments:** what to train, where to write it, what to keep and which run to go on with, and where to show it.
     """
-    dataset = load_data(flags)
-    with number_format(flags.precision):
-        network, algorithm = build(flags, dataset)
+    dataset = load_data(given)
+    with number_format(given.precision):
+        network, algorithm = build(given, dataset)
+        flags = as_used(given, dataset, algorithm)
         train_config(flags, dataset).check(network, dataset, algorithm)
-        if flags.method == "bp":
-            for written in given_flags(flags, "solver", "output_precision", "activity_decay").values():
-                session.say(f"note: {written} has no effect with --method bp")
+        for line in notes(given, flags):
+            session.say(f"note: {line}")
         new, name = safety.resume is None, f"{Path(flags.data).stem}-{flags.method}"
         folder = RunFolder(
             output.out if new else safety.resume, name, None if new else "config.json", format=output.format
@@ -74,8 +77,23 @@ def train(flags: TrainFlags, output: TrainOutputFlags, safety: SafetyFlags, sess
                 if new:
                     folder.discard()
                 raise _explained(error, folder.path) from error
-    conclude(flags, summary, session)
+    conclude(given, summary, session)
     return summary
+
+
+def notes(given: TrainFlags, used: TrainFlags) -> list[str]:
+    """Return what a user should know before a run begins: flags without an effect, and steps that cost much."""
+    if used.method == "bp":
+        without = given_flags(given, "solver", "output_precision", "activity_decay").values()
+        return [f"{written} has no effect with --method bp" for written in without]
+    layers = used.hidden_layers
+    if used.solver not in ACTIVITY_LR or used.inference_steps != layers or layers < VERY_DEEP:
+        return []
+    saved = f"--inference-steps {FEW_STEPS} would take about 1/{round(layers / FEW_STEPS)} of the time"
+    return [
+        f"{layers} steps of inference for {layers} hidden layers: {saved}. On a GPU, 1,000 layers took 2,240 ms a batch "
+        "with 1,000 steps and 17 ms with 32, and 35 and 18 of them learnt"
+    ]
 
 
 def _explained(error: BaseException, path: Path) -> BaseException:
@@ -277,7 +295,8 @@ def instabilities(flags: TrainFlags, records: list[Record]) -> list[str]:
 
 
 def conclude(flags: TrainFlags, summary: Summary, session: Session) -> None:
-    """Show the last lines: how well, how fast and how deep the network learnt, and where the run folder is."""
+    """Show the last lines: how well, how fast and how deep the network learnt, what to change in the `flags` that were
+    given, and where the run folder is."""
     if not (summary["interrupted"] or summary["diverged"]):
         quality = f"test loss {summary['test_loss']:.4f}"
         if summary["test_accuracy"] is not None:
@@ -313,10 +332,10 @@ def describe_reach(flags: TrainFlags, reach: Record) -> str:
 
 
 def _cure(flags: TrainFlags) -> str:
-    if flags.method == "pc" and flags.solver != "error-space":
-        less = flags.weight_lr is not None and flags.weight_lr > WEIGHT_LR_ALL
-        rate = f" --weight-lr {WEIGHT_LR_ALL:g}" if less else ""
-        return f"--solver error-space --output-precision 0.01{rate}"
+    if flags.method == "pc" and flags.solver not in (None, SOLVER):
+        better = PC(ErrorSpace()).defaults._asdict()  # what was given would stay
+        given = [f"{flag(name)} {value:g}" for name, value in better.items() if getattr(flags, name) not in (None, value)]
+        return " ".join([f"--solver {SOLVER}", *given])
     if flags.parameterisation != "mupc":
         return "--parameterisation mupc"
     return "--optimiser adam" if LEARNING_LIMITS[flags.optimiser].share else "--optimiser lion"

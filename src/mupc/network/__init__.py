@@ -6,7 +6,7 @@ from ._backend import Backend, backend
 from ._coerce import as_floating, as_inputs, check_key, check_network
 from ._layer import Dense
 from ._mlp import Network, forward
-from ._parameterisation import Multipliers
+from ._parameterisation import PARAMETERISATIONS, Multipliers
 from ._precision import POLICIES, Precision, resolve_precision
 from ._recurrence import recurrence
 from ._saved import load, network_notes, save, write_network

@@ -13,7 +13,8 @@ from ._axes import CellSettings, SweepAxis
 @dataclasses.dataclass(frozen=True)
 class SweepPlan:
     """The `config` that all cells share, the `axes` that vary, a `sampler` (None for the full grid) with its number of
-    `trials` and `seed`, and the `objective`, which is the result to minimise."""
+    `trials` and `seed`, the `objective`, which is the result to minimise, and the `format` of the configuration: 1 for
+    a plan that does not say."""
 
     config: CellSettings
     axes: tuple[SweepAxis, ...]
@@ -21,6 +22,7 @@ class SweepPlan:
     sampler: str | None = None
     trials: int = 0
     seed: int = 0
+    format: int = 1
 
     def __post_init__(self) -> None:
         if self.sampler is not None and self.trials < 1:
