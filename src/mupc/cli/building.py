@@ -7,12 +7,14 @@ from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from typing import Any, NamedTuple
 
+import equinox as eqx
 import jax
+import jax.numpy as jnp
 import jax.random as jr
 
 from .. import data
 from ..data import Dataset
-from ..inference import ODE, AbstractSolver, Energy, ErrorSpace, ExactLinear, GradientDescent, Optax
+from ..inference import ODE, AbstractSolver, Energy, ErrorSpace, ExactLinear, GradientDescent, Optax, infer
 from ..io import checks
 from ..learning import BP, PC, AbstractAlgorithm
 from ..network import PARAMETERISATIONS, Network
@@ -38,10 +40,35 @@ def load_data(flags: TrainFlags) -> Dataset:
 def build(flags: TrainFlags, dataset: Dataset) -> tuple[Network, AbstractAlgorithm]:
     """Return the network, sized for a data set, and the algorithm that trains it. Refuse a network that does not fit
     into memory, before it is made."""
-    options, key = pick(flags, SizeFlags) | network_options(flags), jr.key(checks.seed(flags.seed))
-    make = functools.partial(Network, dataset.in_size, dataset.out_size, **options, key=key)
+    algorithm, make = make_algorithm(flags), network_maker(flags, dataset)
     check_room(make)
-    return make(), PC(make_solver(flags)) if flags.method == "pc" else BP()
+    return make(), algorithm
+
+
+def network_maker(flags: TrainFlags, dataset: Dataset) -> Callable[[], Network]:
+    """Return a function that makes the network, sized for a data set."""
+    options, key = pick(flags, SizeFlags) | network_options(flags), jr.key(checks.seed(flags.seed))
+    return functools.partial(Network, dataset.in_size, dataset.out_size, **options, key=key)
+
+
+def make_algorithm(flags: TrainFlags) -> AbstractAlgorithm:
+    """Return the algorithm."""
+    return PC(make_solver(flags)) if flags.method == "pc" else BP()
+
+
+def check_run(flags: TrainFlags, dataset: Dataset, shapes: bool = True) -> None:
+    """Refuse a run that cannot be trained. Nothing is computed but shapes; without them, settings alone are checked."""
+    algorithm, config = make_algorithm(flags), train_config(flags, dataset)
+    make = network_maker(flags, dataset)
+    if not shapes:
+        return
+    with number_format(flags.precision):
+        check_room(make)
+        network = eqx.filter_eval_shape(make)
+        config.check(network, dataset, algorithm)
+        if isinstance(algorithm, PC):
+            x, y = jnp.zeros((1, network.in_size)), jnp.zeros((1, network.out_size))
+            eqx.filter_eval_shape(infer, network, x, y, algorithm.solver, energy=config.energy)
 
 
 def network_options(flags: FormFlags) -> dict[str, Any]:
@@ -63,20 +90,17 @@ def train_config(flags: TrainFlags, dataset: Dataset, **settings: Any) -> TrainC
     return TrainConfig(**pick(flags, TrainConfig) | chosen | settings)
 
 
-def as_used(flags: TrainFlags, dataset: Dataset, algorithm: AbstractAlgorithm) -> TrainFlags:
+def as_used(flags: TrainFlags, dataset: Dataset, network: Network, algorithm: AbstractAlgorithm) -> TrainFlags:
     """Return the flags with every value that was left to a default. What has no meaning for the method or the solver is
     None."""
-    defaults = {
-        "init": PARAMETERISATIONS[flags.parameterisation].init,
-        "evaluate_every": evaluation_interval(flags, len(dataset.train)),
-        "weight_lr": algorithm.defaults.weight_lr,
-    }
-    solver = dict.fromkeys(("solver", *SOLVER_FLAGS))
+    config = train_config(flags, dataset).chosen(network, algorithm)
+    values = {name: getattr(config, name) for name in ("weight_lr", "precision", "evaluate_every")}
+    values |= {"init": flags.init or PARAMETERISATIONS[flags.parameterisation].init}
+    values |= dict.fromkeys(("solver", *SOLVER_FLAGS))
     if flags.method == "pc":
-        defaults["output_precision"] = algorithm.defaults.output_precision
-        solver |= {"solver": flags.solver or SOLVER} | solver_settings(flags)
-    chosen = {name: value for name, value in defaults.items() if getattr(flags, name) is None}
-    return dataclasses.replace(flags, **chosen, **solver)
+        values["output_precision"] = config.objective.output_precision
+        values |= {"solver": flags.solver or SOLVER} | solver_settings(flags)
+    return dataclasses.replace(flags, **values)
 
 
 def evaluation_interval(flags: TrainFlags, samples: int) -> int | None:
@@ -123,7 +147,9 @@ def solver_settings(flags: TrainFlags) -> dict[str, Any]:
             users = " or ".join(other for other, choice in SOLVERS.items() if name in choice.flags)
             other = "the default solver, error-space" if flags.solver is None else f"--solver {solver}"
             raise ValueError(f"{written} has no effect with {other}: leave it out, or use --solver {users}.")
-    settings = {name: default if getattr(flags, name) is None else getattr(flags, name) for name, default in known.items()}
+    settings = {
+        name: default if getattr(flags, name) is None else getattr(flags, name) for name, default in known.items()
+    }
     if solver == "adam" and not isinstance(settings["activity_lr"], float):
         raise ValueError(f"--activity-lr {flags.activity_lr} needs --solver gd: give adam a number, such as 0.01.")
     if settings["inference_steps"] is None and settings.get("activity_lr") != "auto":

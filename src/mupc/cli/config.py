@@ -94,8 +94,10 @@ def read(path: str | Path, where: str = "--config ") -> ConfigFile:
         wrong = "is not JSON"
     if wrong:
         raise ValueError(f"{where}{path} {wrong}: give the config.json that a run wrote.")
-    if (version := content.get("format", 1)) not in (1, FORMAT):
-        raise ValueError(f"{where}{path} is of format {version!r}, and only 1 and {FORMAT} are known here: update mupc.")
+    if type(version := content.get("format", 1)) is not int or version not in (1, FORMAT):
+        raise ValueError(
+            f"{where}{path} is of format {version!r}, and only 1 and {FORMAT} are known here: update mupc."
+        )
     return ConfigFile(flags, safety, version)
 
 

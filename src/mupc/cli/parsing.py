@@ -57,7 +57,8 @@ def _describe(event: _errors.ParseErrorEvent, flags: type[Any]) -> str | None:
         case _errors.UnrecognizedArgs(tokens=tokens):
             return _unrecognised(tokens, list(_flag_names(flags)))
         case _errors.InvalidChoice(argument=argument, value=value, choices=choices):
-            known = [choice for choice in choices if choice != "None"]
+            order = str(argument.lowered.metavar).find  # the choices of an optional flag come in any order
+            known = sorted((choice for choice in choices if choice != "None"), key=order)
             return str(checks.unknown(argument.display_name(), value, known))
         case _errors.InstantiationFailure(argument=argument, message=message):
             about = "" if argument is None else f" {_name(argument)}"

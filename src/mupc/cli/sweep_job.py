@@ -3,6 +3,7 @@ figure."""
 
 import contextlib
 import functools
+import math
 import time
 import warnings
 from collections.abc import Callable, Hashable, Sequence
@@ -12,7 +13,7 @@ from ..data import Dataset
 from ..io import checks, counted, device, versions
 from ..sweep import CellSettings, Sweep, SweepPlan, parse_axes, work_on
 from ..training import Run, Scratch, fit_many
-from .building import as_used, build, load_data, make_energy, number_format, train_config
+from .building import as_used, build, check_run, load_data, make_energy, number_format, train_config
 from .config import FORMAT, TrainFlags, from_dict
 from .run_folder import RunFolder
 from .runner import CommandResult, Session, explain
@@ -55,19 +56,20 @@ class CellTrainer:
         return tuple((name, value) for name, value in vars(config).items() if name not in numbers)
 
     def check(self) -> None:
-        """Raise the first cell's error if no cell can be trained."""
-        errors: list[Exception] = []
+        """Refuse a sweep with cells that cannot run, and name all of them. Only shapes are computed."""
+        good: set[Hashable] = set()
+        refused: dict[str, list[CellSettings]] = {}
         for settings in self.plan.combinations():
             try:
-                config = self.config(settings)
-                dataset = _dataset(config)
-                with number_format(config.precision):
-                    network, algorithm = build(config, dataset)
-                train_config(config, dataset).check(network, dataset, algorithm)
-                return
+                config, group = self.config(settings), self.group_of(settings)
+                check_run(config, _dataset(config), shapes=group not in good)
+                good.add(group)
             except (ValueError, TypeError) as error:
-                errors.append(error)
-        raise errors[0]
+                refused.setdefault(explain(error).rstrip("."), []).append(settings)
+        if refused:
+            reasons = (f"{reason} ({name_cells(self.plan, cells)})" for reason, cells in refused.items())
+            count = f"{sum(map(len, refused.values()))} of {counted(len(self.plan.combinations()), 'cell')}"
+            raise ValueError(f"{count} cannot run, so that nothing was started: {'; '.join(reasons)}.")
 
     def __call__(self, cells: Sequence[CellSettings], folder: Path | None) -> list[CellSettings]:
         """Train cells of one group, with checkpoints in the folder, and return their results."""
@@ -90,9 +92,19 @@ class CellTrainer:
         ]
 
 
+def name_cells(plan: SweepPlan, cells: Sequence[CellSettings]) -> str:
+    """Return the settings that tell some cells of a plan from the others, in the form of --grid."""
+    values = {axis.name: list(dict.fromkeys(cell[axis.name] for cell in cells)) for axis in plan.axes}
+    if math.prod(map(len, values.values())) > len(cells):  # not all combinations of these values
+        return " and ".join(name_cells(plan, [cell]) for cell in cells)
+    spans = {axis.name: len(axis.span) for axis in plan.axes}
+    told = [name for name in values if len(values[name]) < spans[name]]
+    return " ".join(f"{name}={','.join(map(str, values[name]))}" for name in told) or "every cell"
+
+
 def _run(config: TrainFlags, dataset: Dataset) -> Run:
     network, algorithm = build(config, dataset)
-    used = as_used(config, dataset, algorithm)
+    used = as_used(config, dataset, network, algorithm)
     return Run(network, algorithm, used.weight_lr, used.seed, make_energy(used))
 
 

@@ -47,7 +47,7 @@ def train(given: TrainFlags, output: TrainOutputFlags, safety: SafetyFlags, sess
     dataset = load_data(given)
     with number_format(given.precision):
         network, algorithm = build(given, dataset)
-        flags = as_used(given, dataset, algorithm)
+        flags = as_used(given, dataset, network, algorithm)
         train_config(flags, dataset).check(network, dataset, algorithm)
         for line in notes(given, flags):
             session.say(f"note: {line}")
@@ -91,8 +91,8 @@ def notes(given: TrainFlags, used: TrainFlags) -> list[str]:
         return []
     saved = f"--inference-steps {FEW_STEPS} would take about 1/{round(layers / FEW_STEPS)} of the time"
     return [
-        f"{layers} steps of inference for {layers} hidden layers: {saved}. On a GPU, 1,000 layers took 2,240 ms a batch "
-        "with 1,000 steps and 17 ms with 32, and 35 and 18 of them learnt"
+        f"{layers} steps of inference for {layers} hidden layers: {saved}. On a GPU, 1,000 layers took 2,240 ms a "
+        "batch with 1,000 steps and 17 ms with 32, and 35 and 18 of them learnt"
     ]
 
 
@@ -334,7 +334,9 @@ def describe_reach(flags: TrainFlags, reach: Record) -> str:
 def _cure(flags: TrainFlags) -> str:
     if flags.method == "pc" and flags.solver not in (None, SOLVER):
         better = PC(ErrorSpace()).defaults._asdict()  # what was given would stay
-        given = [f"{flag(name)} {value:g}" for name, value in better.items() if getattr(flags, name) not in (None, value)]
+        given = [
+            f"{flag(name)} {value:g}" for name, value in better.items() if getattr(flags, name) not in (None, value)
+        ]
         return " ".join([f"--solver {SOLVER}", *given])
     if flags.parameterisation != "mupc":
         return "--parameterisation mupc"
