@@ -37,7 +37,10 @@ from mupc import cli
         (["--activity-lr", "-1", "--solver", "gd"], "lr must be greater than 0"),
         (["--activity-lr", "atuo", "--solver", "gd"], "--activity-lr must be a number or \"auto\", got 'atuo'"),
         (["--activity-lr", "auto", "--solver", "adam"], "--activity-lr auto needs --solver gd"),
-        (["--cg-steps", "7", "--solver", "gd"], "no effect with --solver gd: leave it out, or use --solver error-space"),
+        (
+            ["--cg-steps", "7", "--solver", "gd"],
+            "no effect with --solver gd: leave it out, or use --solver error-space",
+        ),
         (["--cg-steps", "0"], "--cg-steps must be at least 1"),
         (["--output-precision", "0"], "--output-precision must be greater than 0"),
         (["--end-time", "-1", "--solver", "ode"], "--end-time must be greater than 0"),

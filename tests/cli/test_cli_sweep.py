@@ -9,15 +9,16 @@ from matplotlib.image import imread
 
 from mupc import cli
 from mupc.cli import sweep_job
-from mupc.cli.building import build, evaluation_interval, load_data, make_energy, number_format
+from mupc.cli.building import build, load_data, make_energy, number_format
 from mupc.cli.config import TrainFlags, load
+from mupc.cli.format_1 import DEFAULTS
 from mupc.plots import sweep as plots
 from mupc.sweep import AT_EDGE
 from mupc.sweep._sweep import SAMPLERS
 from mupc.training import _fit
 
 TINY = ("--width", "8", "--hidden-layers", "3", "--epochs", "0.5")
-GRID = ("--grid", "weight_lr=0.1,0.03,1e30", "--grid", "activity_lr=0.5,0.1")
+GRID = ("--solver", "gd", "--grid", "weight_lr=0.1,0.03,1e30", "--grid", "activity_lr=0.5,0.1")
 HUGE = 1e30
 
 
@@ -53,9 +54,8 @@ def alone(config):
     with number_format(config.precision):
         network, solver = build(config, dataset)
         return _fit.fit(
-            network, dataset, solver, epochs=config.epochs, weight_lr=config.chosen_weight_lr, seed=config.seed,
-            energy=make_energy(config), evaluate_every=evaluation_interval(config, len(dataset.train)),
-            precision=config.precision,
+            network, dataset, solver, epochs=config.epochs, weight_lr=config.weight_lr, seed=config.seed,
+            energy=make_energy(config), evaluate_every=config.evaluate_every, precision=config.precision,
         )  # fmt: skip
 
 
@@ -73,15 +73,17 @@ def test_cells_are_what_fit_gives_and_the_folder_holds_them(sweep, mupc):
         diverged = cell["settings"]["weight_lr"] == HUGE
         assert cell["results"]["diverged"] is diverged and (cell["value"] is None) is diverged
         assert cell["config"]["width"] == 8 and cell["config"]["weight_lr"] == cell["settings"]["weight_lr"]
+    chosen = load(run.folder / "best.json")
     for cell in (saved["cells"][3], saved["cells"][4]):
-        expected = alone(dataclasses.replace(TrainFlags(), **cell["config"]))
+        expected = alone(dataclasses.replace(chosen, **cell["settings"]))
         assert cell["results"]["diverged"] == expected.diverged
         for name in ("test_loss", "test_accuracy", *(["train_loss"] if not expected.diverged else [])):
             assert cell["results"][name] == pytest.approx(expected.last[name], rel=1e-4), name
     good = [cell for cell in saved["cells"] if cell["value"] is not None]
     best = min(good, key=lambda cell: cell["value"])
     assert saved["best"]["settings"] == best["settings"] and saved["best"]["value"] == best["value"]
-    assert load(run.folder / "best.json") == dataclasses.replace(TrainFlags(), **best["config"])
+    settings = {"solver": "gd", "inference_steps": 3, "output_precision": 1.0, "format": 2} | best["settings"]
+    assert {"format": run.json("best.json")["format"], **vars(chosen)}.items() >= settings.items()
     assert (run.folder / "figures" / "contour.png").exists()
     lines = run.out.splitlines()
     assert lines[0] == "6 cells over weight_lr, activity_lr; lowest training loss wins"
@@ -154,6 +156,40 @@ def test_a_single_cell(untrained, sweep):
     lines = sweep("--grid", "weight_lr=0.1").out.splitlines()
     assert lines[0] == "1 cell over weight_lr; lowest training loss wins"
     assert any(line.startswith("cell 1/1  best ") for line in lines) and "1 of 1 cell" in lines
+
+
+def test_cells_that_cannot_run_are_named_before_any_runs(untrained, sweep):
+    for argv, count, *reasons in (
+        (
+            ("--grid", "solver=gd,exact-linear", "--grid", "activation=relu,tanh,linear", "--grid", "seed=0,1"),
+            "4 of 12 cells cannot run",
+            "needs a linear network, got activation 'relu'. Use --solver error-space with several steps and a "
+            "tolerance instead (solver=exact-linear activation=relu)",
+            "(solver=exact-linear activation=tanh)",
+        ),
+        (("--grid", "width=8,-1", "--grid", "weight_lr=0.1,0"), "3 of 4", "got 0 (weight_lr=0.0)", "got -1 (width=-1 "),
+        (("--grid", "solver=error-space,gd", "--activity-lr", "0.1"), "1 of 2", "(solver=error-space)"),
+        (("--grid", "hidden_layers=2,3,4", "--skip", "3"), "2 of 3", "got 2. Use a shorter skip (hidden_layers=2)"),
+    ):
+        run = sweep(*argv)
+        assert run.code == cli.USAGE_ERROR and run.err.startswith(f"mupc sweep: {count}"), run.err
+        assert "nothing was started" in run.err and len(run.err.splitlines()) == 1
+        assert all(reason in run.err for reason in reasons), run.err
+        assert not run.folder.exists() and not untrained
+
+
+def test_the_plan_of_an_earlier_version_keeps_its_meaning():
+    """It does not have a format; a configuration of format 1 with nulls, which are those of gd."""
+    config = {name: value for name, value in DEFAULTS.items() if name not in ("solver", "data_dir")}
+    plan = sweep_job.SweepPlan.from_record(
+        {"config": config | {"hidden_layers": 5}, "objective": "train_loss"}
+        | {"axes": [{"name": "solver", "values": ["gd", "error-space"], "low": None, "high": None, "log": False}]}
+    )
+    trainer = sweep_job.CellTrainer(plan, None, lambda: False)
+    gd, error_space = (trainer.config(cell) for cell in plan.combinations())
+    assert (gd.weight_lr, gd.activity_lr, gd.inference_steps, gd.output_precision) == (0.1, 0.05, 5, 1.0)
+    assert (error_space.weight_lr, error_space.cg_steps, error_space.output_precision) == (0.01, 2, 1.0)
+    assert gd.precision == "float32"
 
 
 def test_other_settings_are_refused(untrained, sweep):

@@ -87,7 +87,7 @@ def report_network(flags: CheckFlags, session: Session) -> Row:
             network,
             load_data(learning),
             solver=_solver(learning, network.hidden_layers),
-            weight_lr=learning.weight_lr,
+            weight_lr=_rate(learning),
             energy=Energy(learning.loss, learning.output_precision, learning.activity_decay),
         )
     rows = [
@@ -117,7 +117,7 @@ def _settings(flags: CheckFlags, learning: TrainFlags) -> CoordinateSettings:
     del compare["checkpoint"]
     return CoordinateSettings(
         **compare,
-        weight_lr=learning.weight_lr,
+        weight_lr=_rate(learning),
         solver=lambda depth: _solver(learning, depth),
         energy=Energy(output_precision=learning.output_precision),
         network=network_options(flags.network),
@@ -131,7 +131,8 @@ def _learning(flags: CheckFlags, trained: TrainFlags | None) -> TrainFlags:
         base = dataclasses.replace(base, method="pc", solver=OWN.solver, output_precision=OWN.output_precision)
     given = {name: value for name, value in dataclasses.asdict(flags.learn).items() if value is not None}
     if "solver" in given:  # the settings of a run's solver mean nothing to another
-        base = dataclasses.replace(base, weight_lr=OWN.weight_lr, **dict.fromkeys(SOLVER_FLAGS))
+        other: Row = {"weight_lr": WEIGHT_LR, **dict.fromkeys(SOLVER_FLAGS)}
+        base = dataclasses.replace(base, **other)
     learning = dataclasses.replace(base, **given)
     if trained is None and learning.solver == "gd" and learning.activity_lr is None:
         learning = dataclasses.replace(learning, activity_lr=ACTIVITY_LR)
@@ -142,15 +143,27 @@ def _solver(learning: TrainFlags, hidden_layers: int) -> AbstractSolver:
     return make_solver(dataclasses.replace(learning, hidden_layers=hidden_layers))
 
 
+def _rate(learning: TrainFlags) -> float:
+    return WEIGHT_LR if learning.weight_lr is None else learning.weight_lr
+
+
 def _used(learning: TrainFlags) -> Row:
-    names = ("data", "data_dir", *SOLVERS[learning.solver].flags, "solver", "loss", "output_precision", "weight_lr")
+    names = (
+        "data",
+        "data_dir",
+        *SOLVERS[str(learning.solver)].flags,
+        "solver",
+        "loss",
+        "output_precision",
+        "weight_lr",
+    )
     return {name: value for name, value in vars(learning).items() if name in names}
 
 
 def _title(flags: CheckFlags, learning: TrainFlags) -> str:
     network = flags.network
     form = f"{network.activation}, {network.parameterisation}, skip {network.skip}, solver {learning.solver}"
-    rates = f"λ = {learning.output_precision:g}, Adam at {learning.weight_lr:g}"
+    rates = f"λ = {learning.output_precision:g}, Adam at {_rate(learning):g}"
     return f"{form}, {rates}, {flags.compare.seeds} seeds"
 
 

@@ -20,8 +20,10 @@ FORMAT = 2
 Flags = TypeVar("Flags")
 SOLVER_FLAGS = ("activity_lr", "momentum", "inference_steps", "inference_tol", "cg_steps", "end_time")
 """Settings that not every solver has."""
-FOLLOWERS = dict.fromkeys(("method", "solver"), ("solver", *SOLVER_FLAGS, "weight_lr", "output_precision"))
-FOLLOWERS["parameterisation"] = ("init",)
+FOLLOWERS: dict[str, tuple[str, ...]] = {
+    **dict.fromkeys(("method", "solver"), ("solver", *SOLVER_FLAGS, "weight_lr", "output_precision")),
+    "parameterisation": ("init",),
+}
 """Settings whose defaults follow another one."""
 
 

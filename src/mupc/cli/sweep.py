@@ -64,7 +64,7 @@ class SearchGroups:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class SweepFlags(TrainingGroups, SearchGroups):  # the flags of the last base come first in help
-    """Train over a grid of settings, or let a sampler choose them. Any flag below can vary: --grid
+    """Train over a grid of settings, or let a sampler choose them. Any flag below can vary: --solver gd --grid
     weight_lr=0.5,0.1,0.05 --grid activity_lr=log:0.01:1:5 --grid seed=0,1,2 trains every combination, 45 cells. With
     --sampler tpe --trials 40, --grid weight_lr=log:0.001:1 draws from a range. Cells that differ only in numbers
     (learning rates, seeds, λ) train side by side as one program. The lowest validation loss wins if there is a

@@ -2,6 +2,7 @@
 figure."""
 
 import contextlib
+import dataclasses
 import functools
 import math
 import time
@@ -9,11 +10,23 @@ import warnings
 from collections.abc import Callable, Hashable, Sequence
 from pathlib import Path
 
+import equinox as eqx
+
 from ..data import Dataset
 from ..io import checks, counted, device, versions
 from ..sweep import CellSettings, Sweep, SweepPlan, parse_axes, work_on
 from ..training import Run, Scratch, fit_many
-from .building import as_used, build, check_run, load_data, make_energy, number_format, train_config
+from .building import (
+    as_used,
+    build,
+    check_run,
+    load_data,
+    make_algorithm,
+    make_energy,
+    network_maker,
+    number_format,
+    train_config,
+)
 from .config import FORMAT, TrainFlags, from_dict
 from .run_folder import RunFolder
 from .runner import CommandResult, Session, explain
@@ -44,6 +57,15 @@ class CellTrainer:
         """Return the configuration of a cell."""
         values = {**self.plan.config, **settings, "data_dir": self.data_dir}
         return from_dict(values, "the sweep", self.plan.format)
+
+    def as_used(self, settings: CellSettings) -> TrainFlags:
+        """Return the configuration of a cell as it is used, for any machine."""
+        config = self.config(settings)
+        dataset = _dataset(config)
+        with number_format(config.precision):
+            shapes = eqx.filter_eval_shape(network_maker(config, dataset))
+            used = as_used(config, dataset, shapes, make_algorithm(config))
+        return dataclasses.replace(used, data_dir=None)
 
     def group_of(self, settings: CellSettings) -> Hashable:
         """Return what cells that train as one program have in common."""
@@ -199,7 +221,7 @@ def _work(
             sweep.retry_failed()
         begin, interrupted = time.perf_counter(), False
         about = {"versions": versions(), "device": device(), "out": None if folder is None else str(folder.path)}
-        _save(sweep, folder, summarise_sweep(sweep) | about)  # with this file it is the folder of a sweep
+        _save(sweep, trainer, folder, summarise_sweep(sweep) | about)  # with this file it is the folder of a sweep
         progress = SweepProgress(session, sweep)
         try:
             with progress.display:
@@ -220,18 +242,19 @@ def _work(
         own = folder is not None and sharing.storage is None
         where = summary["out"] if own else f"--storage {sweep.address} --name {sweep.name}"
         summary["message"] = _message(summary, f"mupc sweep work {where}")
-        _save(sweep, folder, summary)
+        _save(sweep, trainer, folder, summary)
         show_sweep(sweep.plan, summary, session)
         return CommandResult(summary, summary["message"], int(summary["counts"]["failed"] > 0))
 
 
-def _save(sweep: Sweep, folder: RunFolder | None, summary: Summary) -> None:
+def _save(sweep: Sweep, trainer: CellTrainer, folder: RunFolder | None, summary: Summary) -> None:
     if folder is None:
         return
     with sweep.lock():  # other workers write the same files
         folder.write(RESULTS, summary)
         if summary["best"] is not None:
-            folder.write(BEST, {"config": summary["best"]["config"], "best": summary["best"]})
+            best = trainer.as_used(summary["best"]["config"])
+            folder.write(BEST, {"format": FORMAT, "config": vars(best), "best": summary["best"]})
             draw_sweep(sweep.plan, summary, folder)
 
 

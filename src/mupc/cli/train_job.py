@@ -286,9 +286,9 @@ def instabilities(flags: TrainFlags, records: list[Record]) -> list[str]:
             cure = "lower --activity-lr, then --weight-lr" if descends else "lower --weight-lr"
             rise = f"from {best['train_loss']:.3g} at step {best['step']} to {last['train_loss']:.3g}"
             found.append(f"training became unstable: the loss rose {rise}; {cure}, or use --schedule cosine")
-        plain = not (flags.activity_decay or flags.weight_decay or flags.orthogonality)
-        start = flags.output_precision * last["train_loss"]
-        if plain and flags.method == "pc" and last["energy"] > 1.01 * start:
+        penalised = flags.activity_decay or flags.weight_decay or flags.orthogonality
+        start = math.inf if penalised else (flags.output_precision or math.inf) * last["train_loss"]
+        if last["energy"] > 1.01 * start:
             rise = f"from {start:.3g} to {last['energy']:.3g}"
             found.append(f"inference raised the energy {rise} instead of lowering it; lower --activity-lr")
     return found

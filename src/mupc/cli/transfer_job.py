@@ -97,7 +97,7 @@ class RecordedCells(collections.UserDict[tuple[NetworkSize, tuple[float, float]]
             return
         wanted, stored = json_ready(config), dict[str, object]()
         with contextlib.suppress(ValueError):
-            stored, _ = read(folder.path)
+            stored = read(folder.path).settings
         for name in {**wanted, **stored}:
             if name != "verify" and wanted.get(name) != stored.get(name):
                 raise ValueError(
