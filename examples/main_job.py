@@ -34,6 +34,7 @@ MUPC = TrainFlags(
     data="digits",
     width=64,
     hidden_layers=128,
+    solver="gd",
     activity_lr=0.4,
     inference_steps=32,  # 16 layers learn; with 128 steps 32 layers do, in about ten times the time
     weight_lr=0.1,
