@@ -33,7 +33,8 @@ if TYPE_CHECKING:
     )  # fmt: skip
     from .io import keep_compiled
     from .learning import BP, PC, AbstractAlgorithm, backprop_gradients, weight_gradients
-    from .network import AbstractNetwork, Activation, Dense, Network, forward, load, save
+    from .network import AbstractNetwork, Activation, Dense, Network, forward
+    from .prediction import Model, load, save
     from .sweep import transfer
     from .training import FitResult, Run, TrainConfig, TrainStatus, fit, fit_many
 
@@ -47,7 +48,8 @@ _NAMES = {
     "layer_energies",
     "io": "keep_compiled",
     "learning": "BP PC AbstractAlgorithm backprop_gradients weight_gradients",
-    "network": "AbstractNetwork Activation Dense Network forward load save",
+    "network": "AbstractNetwork Activation Dense Network forward",
+    "prediction": "Model load save",
     "sweep": "transfer",
     "theory": "theory",
     "training": "FitResult Run TrainConfig TrainStatus fit fit_many",

@@ -102,7 +102,7 @@ def test_a_trained_network(check, train):
     trained = train("--quiet", "--epochs", "0.1", "--output-precision", "0.5", "--weight-lr", "0.03")
     run = check("--checkpoint", trained.folder)
     assert run.code == 0, run.err
-    network = library.load(trained.folder / "checkpoints" / "network.safetensors")
+    network = library.load(trained.folder / "checkpoints" / "network.safetensors").network
     with jax.enable_x64(False):
         expected = library.coordinate_sizes(
             network, library.data.load("digits"), solver=library.GradientDescent(0.05, 3), weight_lr=0.03,

@@ -191,7 +191,7 @@ def test_training_leaves_its_last_good_network(train, monkeypatch, method, end):
     rate = "1e30" if end == "diverged" else "0.1"
     run = train("--quiet", "--method", method, "--weight-lr", rate)
     assert run.code == {"finished": 0, "interrupted": 130, "diverged": 1}[end]
-    network = library.load(run.folder / "checkpoints" / "network.safetensors")
+    network = library.load(run.folder / "checkpoints" / "network.safetensors").network
     digits = library.data.load("digits")
     right = np.argmax(network(digits.x_test), axis=1) == digits.test.targets
     last = [record for record in run.metrics if not record["diverged"]][-1]
@@ -211,7 +211,7 @@ def trained(train):
 @pytest.mark.slow
 def test_a_trained_run(trained, analyse):
     """With the energy of the run, at the forward pass of its first training sample."""
-    network = library.load(trained / "checkpoints" / "network.safetensors")
+    network = library.load(trained / "checkpoints" / "network.safetensors").network
     digits = library.data.load("digits").with_validation(0.1, 0)
     x, y = digits.x_train[0], digits.y_train[0]
     energy, activities = library.Energy(output_precision=0.25), library.forward(network, x[None])[0]

@@ -14,8 +14,7 @@ from PIL import Image
 
 import mupc as library
 from mupc import data
-from mupc.cli.trained_model import Notes, save_model
-from mupc.data import Normalisation
+from mupc.data import Normalisation, Schema
 
 PIXELS = Normalisation(scale=1 / 255, mean=0.4, std=0.3)
 
@@ -27,11 +26,11 @@ def make(in_size=64, out_size=10, **options):
 
 @pytest.fixture
 def model(tmp_path):
-    """Writes a model with notes of these values."""
+    """Writes a model of a schema with these values."""
 
-    def build(network, **notes):
+    def build(network, loss="mse", **schema):
         path = tmp_path / "model.safetensors"
-        save_model(path, network, Notes(**notes))
+        library.save(path, library.Model(network, Schema(**schema), loss, data="toy"))
         return path
 
     return build
@@ -82,7 +81,7 @@ def test_the_test_split_gives_what_training_measured(mupc, train, samples, tmp_p
 @pytest.mark.parametrize("batch", [1, 4, 7, 100])
 def test_outputs_are_the_networks_in_any_batch(mupc, model, samples, tmp_path, batch):
     network, raw = make(12, 3), random_pixels(7, 3, 4)
-    path = model(network, data="toy", normalisation=PIXELS, classes=3)
+    path = model(network, normalisation=PIXELS, labels=(0, 1, 2))
     run = mupc("predict", path, samples(x=raw), "--out", tmp_path / "p.npz", "--batch-size", batch)
     assert run.code == 0 and run.err == "", run.err
     with np.load(tmp_path / "p.npz") as file:
@@ -94,7 +93,7 @@ def test_outputs_are_the_networks_in_any_batch(mupc, model, samples, tmp_path, b
 def test_all_formats_hold_the_same(mupc, model, samples, tmp_path):
     network, raw, labels = make(12, 3), random_pixels(5, 12), np.array([0, 1, 2, 0, 1])
     names = ("cat", "dog", '=cow, "big"')
-    path = model(network, data="toy", normalisation=PIXELS, classes=3, class_names=names, loss="cross-entropy")
+    path = model(network, normalisation=PIXELS, labels=(0, 1, 2), class_names=names, loss="cross-entropy")
     for suffix in ("npz", "csv", "json"):
         assert mupc("predict", path, samples(x=raw, y=labels), "--out", tmp_path / f"p.{suffix}").code == 0
     arrays = np.load(tmp_path / "p.npz", allow_pickle=False)
@@ -109,7 +108,7 @@ def test_all_formats_hold_the_same(mupc, model, samples, tmp_path):
         assert row["class_name"] == line["class_name"] == arrays["class_name"][index] == names[winner]
         assert row["label"] == int(line["label"]) == arrays["label"][index] == labels[index]
         assert row["probability"] == pytest.approx(probability[index], rel=1e-4)
-        assert row["outputs"] == [float(line[f"output_{k}"]) for k in range(3)] == arrays["outputs"][index].tolist()
+        assert row["outputs"] == [float(line[f"output_{name}"]) for name in names] == arrays["outputs"][index].tolist()
     loss = -np.log(np.exp(outputs) / np.exp(outputs).sum(axis=1, keepdims=True))[np.arange(5), labels].mean()
     summary = json.loads(mupc("predict", path, samples(x=raw, y=np.eye(3, dtype=int)[labels]), "--json").out)
     assert summary["loss"] == pytest.approx(loss, rel=1e-4)
@@ -130,7 +129,7 @@ def test_float64_weights_and_no_notes(mupc, samples, tmp_path):
 
 def test_regression(mupc, model, samples):
     network, raw = make(12, 2), random_pixels(4, 12)
-    path = model(network, data="toy", normalisation=PIXELS)
+    path = model(network, normalisation=PIXELS)
     targets = np.random.default_rng(2).normal(size=(4, 2))
     run = mupc("predict", path, samples(x=raw, y=targets), "--json")
     summary = json.loads(run.out)
@@ -138,14 +137,13 @@ def test_regression(mupc, model, samples):
     loss = np.sum((expected(network, raw) - targets) ** 2, axis=1).mean() / 2
     assert summary["loss"] == pytest.approx(loss, rel=1e-5)
     assert "mse loss" in mupc("predict", path, samples(x=raw, y=targets)).out
-    refused(mupc("predict", path, samples(x=raw, y=np.arange(4))), "targets have shape (4,)", "values of shape (n, 2)")
-    refused(
-        mupc("predict", path, samples(x=raw, y=targets[:, :1])), "targets have shape (4, 1)", "values of shape (n, 2)"
-    )
+    for wrong in (np.arange(4), targets[:, :1]):
+        run = mupc("predict", path, samples(x=raw, y=wrong))
+        refused(run, "new.npz: y makes targets of shape (4, 1)", "outputs of shape (4, 2)", "one target per sample")
 
 
 def test_the_table(mupc, model, samples, tmp_path):
-    path = model(make(12, 3), data="toy", normalisation=PIXELS, classes=3)
+    path = model(make(12, 3), normalisation=PIXELS, labels=(0, 1, 2))
     run = mupc("predict", path, samples(x=random_pixels(25, 12), y=np.arange(25) % 3))
     lines = run.out.splitlines()
     assert lines[0].split() == ["sample", "class", "label", "output", "of", "its", "class"]
@@ -156,11 +154,11 @@ def test_the_table(mupc, model, samples, tmp_path):
 
 
 def test_wrong_scales_and_broken_outputs_are_named(mupc, model, samples):
-    path = model(make(12, 3), data="toy", normalisation=PIXELS, classes=3)
+    path = model(make(12, 3), normalisation=PIXELS, labels=(0, 1, 2))
     run = mupc("predict", path, samples(x=random_pixels(3, 12) / 255))
     assert run.code == 0 and "warning: stored values run from" in run.out and "from 0 to 255" in run.out
     broken = jax.tree.map(lambda leaf: leaf * jnp.nan, make(12, 3))
-    path = model(broken, data="toy", normalisation=PIXELS, classes=3, loss="cross-entropy")
+    path = model(broken, normalisation=PIXELS, labels=(0, 1, 2), loss="cross-entropy")
     run = mupc("predict", path, samples(x=random_pixels(3, 12)), "--json")
     found = json.loads(run.out, parse_constant=pytest.fail)
     assert run.code == 0 and "3 samples have outputs that are not finite" in found["warnings"][0]
@@ -176,7 +174,7 @@ def test_grey_images_with_labels_and_a_scale_of_their_own(mupc, model, tmp_path)
     """Images count to 255 where the digits that the network knows count to 16."""
     digits, network = data.load("digits"), make()
     path = model(
-        network, data="digits", normalisation=digits.normalisation, image_shape=(8, 8), classes=10,
+        network, normalisation=digits.normalisation, image_shape=(8, 8), labels=tuple(range(10)),
     )  # fmt: skip
     images = random_pixels(3, 8, 8)
     save_images(tmp_path / "new", images, ["0/a.png", "1/b.png", "9/c.png"])
@@ -191,7 +189,7 @@ def test_grey_images_with_labels_and_a_scale_of_their_own(mupc, model, tmp_path)
 
 def test_colour_images_are_read_channel_first(mupc, model, tmp_path):
     network = make(3 * 4 * 5, 3)
-    path = model(network, data="toy", normalisation=PIXELS, image_shape=(3, 4, 5), classes=3)
+    path = model(network, normalisation=PIXELS, image_shape=(3, 4, 5), labels=(0, 1, 2))
     images = random_pixels(2, 4, 5, 3)
     save_images(tmp_path / "new", images, ["b.png", "a.PNG"])
     found = json.loads(mupc("predict", path, tmp_path / "new", "--json").out)
@@ -202,7 +200,7 @@ def test_colour_images_are_read_channel_first(mupc, model, tmp_path):
 
 def test_grey_and_colour_are_converted_and_sizes_only_when_asked(mupc, model, tmp_path):
     network = make(3 * 4 * 4, 3)
-    path = model(network, data="toy", normalisation=PIXELS, image_shape=(3, 4, 4), classes=3)
+    path = model(network, normalisation=PIXELS, image_shape=(3, 4, 4), labels=(0, 1, 2))
     save_images(tmp_path / "new", [np.full((8, 8), 90, np.uint8)], ["flat.jpg"])
     refused(mupc("predict", path, tmp_path / "new"), "8 × 8 pixels", "4 × 4", "--resize")
     found = json.loads(mupc("predict", path, tmp_path / "new", "--resize", "--json").out)
@@ -220,7 +218,7 @@ def test_image_folders_that_cannot_be_used(mupc, model, tmp_path):
         folder.mkdir(exist_ok=True)
         return folder
 
-    grey = {"data": "toy", "normalisation": PIXELS, "image_shape": (4, 4), "classes": 3}
+    grey = {"normalisation": PIXELS, "image_shape": (4, 4), "labels": (0, 1, 2)}
     path = model(make(16, 3), **grey)
     refused(mupc("predict", path, build("empty")), "holds no .png, .jpg, .jpeg files")
     refused(mupc("predict", path, build("mixed", a_png=b"", **{"0__a_png": b""})), "move them apart")
@@ -228,7 +226,7 @@ def test_image_folders_that_cannot_be_used(mupc, model, tmp_path):
     refused(mupc("predict", path, build("broken", a_png=b"\x89PNG\r\n\x1a\nbroken")), "a.png cannot be read")
     refused(mupc("predict", path, build("gif", a_png=b"GIF89a" + bytes(40))), "neither PNG nor JPEG")
     save_images(tmp_path / "label", [random_pixels(4, 4)], ["7/a.png"])
-    refused(mupc("predict", path, tmp_path / "label"), "labels run from 7 to 7", "0 to 2")
+    refused(mupc("predict", path, tmp_path / "label"), "label 7 of sample 0 is unknown: use 0, 1, 2")
     save_images(tmp_path / "deep", [random_pixels(4, 4).astype(np.uint16) * 256], ["a.png"])
     refused(mupc("predict", path, tmp_path / "deep"), "save it with 8 bits")
     path = model(make(16, 3), **grey | {"image_shape": None})
@@ -238,7 +236,7 @@ def test_image_folders_that_cannot_be_used(mupc, model, tmp_path):
 
 
 def test_a_small_file_that_claims_to_be_a_huge_image(mupc, model, tmp_path):
-    path = model(make(16, 3), data="toy", normalisation=PIXELS, image_shape=(4, 4), classes=3)
+    path = model(make(16, 3), normalisation=PIXELS, image_shape=(4, 4), labels=(0, 1, 2))
     for side in (10_000, 100_000):
         folder = tmp_path / str(side)
         folder.mkdir()
@@ -249,20 +247,20 @@ def test_a_small_file_that_claims_to_be_a_huge_image(mupc, model, tmp_path):
 
 
 def test_mistakes(mupc, model, samples, tmp_path):
-    path = model(make(12, 3), data="toy", normalisation=PIXELS, classes=3, image_shape=(3, 4))
+    path = model(make(12, 3), normalisation=PIXELS, labels=(0, 1, 2), image_shape=(3, 4))
     x = random_pixels(3, 12)
     refused(mupc("predict", tmp_path / "absent", samples(x=x)), "is not there")
     refused(mupc("predict", path, tmp_path / "absent.npz"), "no such file")
-    refused(mupc("predict", path, path), "neither a .npz file nor a folder")
+    refused(mupc("predict", path, path), "neither a .npz file nor a table")
     refused(mupc("predict", path, samples(z=x)), "lacks x")
-    refused(mupc("predict", path, samples(x=x[:, :5])), "samples of 5 numbers", "takes 12 (3 × 4)")
+    refused(mupc("predict", path, samples(x=x[:, :5])), "samples of 5 values", "training had 12 (3 × 4)")
     refused(mupc("predict", path, samples(x=x[:0])), "at least one")
     refused(mupc("predict", path, samples(x=np.array(3))), "one row per sample")
     refused(mupc("predict", path, samples(x=np.full((3, 12), np.nan))), "not finite")
     refused(mupc("predict", path, samples(x=np.array([["a"] * 12] * 3))), "save numbers")
     refused(mupc("predict", path, samples(x=x, y=np.arange(2))), "one target per sample")
-    refused(mupc("predict", path, samples(x=x, y=np.array([0, 1, 3]))), "labels run from 0 to 3", "0 to 2")
-    refused(mupc("predict", path, samples(x=x, y=np.zeros(3))), "pass integers of shape (n,)")
+    refused(mupc("predict", path, samples(x=x, y=np.array([0, 1, 3]))), "label 3 of sample 2 is unknown")
+    refused(mupc("predict", path, samples(x=x, y=np.zeros((3, 2)))), "labels have shape (3, 2)")
     refused(mupc("predict", path, samples(x=x), "--batch-size", 0), "--batch-size must be at least 1")
     refused(mupc("predict", path, samples(x=x), "--out", tmp_path / "p.txt"), "must end in .npz or .csv or .json")
     (tmp_path / "p.csv").write_text("precious")

@@ -279,7 +279,7 @@ def test_a_disk_that_is_really_full(mupc, disk):
     assert refused.code == USAGE_ERROR
     assert len(refused.err.splitlines()) == 1
     assert "Read-only file system" in refused.err
-    assert library.load(place / "run" / "checkpoints" / "network.safetensors").width == 64
+    assert library.load(place / "run" / "checkpoints" / "network.safetensors").network.width == 64
 
 
 @pytest.mark.slow

@@ -35,7 +35,8 @@ def test_run_folder(train):
     run = train("--tensorboard", "--validation", "0.2")
     assert run.code == 0, run.err
     names = {path.name for path in run.folder.iterdir() if path.name != ".lock"}
-    assert names == {"config.json", "metrics.jsonl", "summary.json", "figures", "tensorboard", "checkpoints"}
+    files = {"config.json", "metrics.jsonl", "schema.json", "summary.json"}
+    assert names == files | {"figures", "tensorboard", "checkpoints"}
     assert {path.name for path in (run.folder / "figures").iterdir()} == {"learning-curve.png", "credit-reach.png"}
     assert any((run.folder / "tensorboard").iterdir())
 

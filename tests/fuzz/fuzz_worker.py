@@ -113,7 +113,7 @@ def data(name: str, folder: str | None) -> None:
 def network(path: str) -> None:
     import mupc
 
-    assert mupc.load(path).in_size > 0
+    assert mupc.load(path).network.in_size > 0
 
 
 def config(path: str) -> None:

@@ -19,9 +19,8 @@ from safetensors.numpy import save as to_safetensors
 
 import mupc
 from mupc.cli.config import TrainFlags
-from mupc.cli.trained_model import KEY, Notes, save_model
 from mupc.cli.transfer import GridFlags, TransferDataFlags, TransferLearningFlags, TransferNetworkFlags
-from mupc.data import Normalisation
+from mupc.data import Normalisation, Schema
 from mupc.io import json_text
 
 pytestmark = pytest.mark.slow
@@ -45,9 +44,10 @@ def idx(shape):
 def model(fuzzer):
     """A small exported network of 4 × 4 pixels and 3 classes."""
     path = fuzzer.inputs / "model.safetensors"
-    notes = Notes("toy", Normalisation(scale=1 / 255, mean=0.5, std=0.5), (4, 4), 3, ("a", "b", "c"))
+    pixels = Normalisation(scale=1 / 255, mean=0.5, std=0.5)
+    schema = Schema(pixels, labels=(0, 1, 2), class_names=("a", "b", "c"), image_shape=(4, 4))
     with jax.enable_x64(False):
-        save_model(path, mupc.Network(16, 3, width=3, hidden_layers=2, key=jr.key(0)), notes)
+        mupc.save(path, mupc.Model(mupc.Network(16, 3, width=3, hidden_layers=2, key=jr.key(0)), schema))
     return path
 
 
@@ -124,7 +124,7 @@ def networks(draw, valid):
         return draw(mutated(valid))
     length = int.from_bytes(valid[:8], "little")
     metadata = json.loads(valid[8 : 8 + length])["__metadata__"]
-    key = "mupc" if kind == "architecture" else KEY
+    key = "mupc" if kind == "architecture" else "mupc.predict"
     about = json.loads(metadata[key])
     for name in draw(st.lists(st.sampled_from(sorted(about)), min_size=1, max_size=2)):
         small = st.integers(-2, 5) | st.sampled_from((2**31, 2**63, 10**30))

@@ -3,6 +3,7 @@
 import itertools
 import json
 import os
+import pickle
 
 import equinox as eqx
 import jax
@@ -62,26 +63,26 @@ def test_round_trip(tmp_path, dtype, use_bias):
     for number, (parameterisation, skip) in enumerate(itertools.product(PARAMETERISATIONS, (0, 1, 2))):
         network = cast(make(parameterisation=parameterisation, skip=skip, use_bias=use_bias), dtype)
         mupc.save(tmp_path / str(number), network)
-        same(mupc.load(tmp_path / str(number)), network)
+        same(mupc.load(tmp_path / str(number)).network, network)
 
 
 @pytest.mark.parametrize("options", [{"hidden_layers": 1, "use_bias": True}, {"multipliers": (0.1, 1 / 3, 7e-20)}])
 def test_round_trip_of_special_networks(tmp_path, options):
     network = make(**options)
     mupc.save(str(tmp_path / "new" / "network"), network)
-    same(mupc.load(str(tmp_path / "new" / "network")), network)
+    same(mupc.load(str(tmp_path / "new" / "network")).network, network)
 
 
 @pytest.mark.parametrize("activation", ACTIVATIONS)
 def test_every_named_activation_comes_back(tmp_path, activation):
     mupc.save(tmp_path / "n", make(activation=activation))
-    assert mupc.load(tmp_path / "n").activation is ACTIVATIONS[activation]
+    assert mupc.load(tmp_path / "n").network.activation is ACTIVATIONS[activation]
 
 
 def test_weights_that_are_not_finite_are_kept(tmp_path):
     network = eqx.tree_at(lambda n: n.input.weight, make(), jnp.full((4, 5), jnp.nan))
     mupc.save(tmp_path / "n", network)
-    same(mupc.load(tmp_path / "n"), network)
+    same(mupc.load(tmp_path / "n").network, network)
 
 
 def test_others_can_read_the_file(file):
@@ -112,12 +113,10 @@ def test_writing_is_whole_or_not_at_all(file, monkeypatch):
 @pytest.mark.parametrize(
     ("network", "error", "message"),
     [
-        (make(activation=lambda z: z**3), ValueError, "activation '<lambda>' is a function of your own"),
-        (make(activation=mupc.Activation("relu", jnp.sin)), ValueError, "activation 'relu' is a function of your own"),
         (eqx.tree_at(lambda n: n.input.bias, make(use_bias=True), None), ValueError, "changed by hand"),
         (eqx.tree_at(lambda n: n.input.weight, make(), jnp.ones((4, 6))), ValueError, "changed by hand"),
         (cast(make(), "bfloat16"), ValueError, "input.weight is bfloat16: convert it to float32 or float64"),
-        ("network", TypeError, "needs a mupc.Network"),
+        ("network", TypeError, "needs a mupc.Model or mupc.Network"),
     ],
 )
 def test_what_cannot_be_saved(tmp_path, network, error, message):
@@ -130,9 +129,9 @@ def test_what_cannot_be_saved(tmp_path, network, error, message):
 def test_folders_instead_of_files(tmp_path):
     with pytest.raises(ValueError, match="is a folder: name a file in it"):
         mupc.save(tmp_path, make())
-    with pytest.raises(ValueError, match="there is no file"):
+    with pytest.raises(ValueError, match="has no checkpoints/network.safetensors: give a run folder"):
         mupc.load(tmp_path)
-    with pytest.raises(ValueError, match="there is no file .*absent: give one that mupc.save"):
+    with pytest.raises(ValueError, match="absent is not there: give a run folder .* or a file of mupc.save"):
         mupc.load(tmp_path / "absent")
 
 
@@ -202,7 +201,49 @@ def test_wrong_formats(rewrite, dtype):
         mupc.load(rewrite(arrays=arrays))
 
 
-def test_float64_needs_the_64_bit_mode(tmp_path):
-    mupc.save(tmp_path / "n", cast(make(), "float64"))
-    with jax.enable_x64(False), pytest.raises(ValueError, match="needs JAX's 64-bit mode"):
+def test_float64_is_not_rounded_in_the_32_bit_mode(tmp_path):
+    network = cast(make(), "float64")
+    mupc.save(tmp_path / "n", network)
+    with jax.enable_x64(False):
+        found = mupc.load(tmp_path / "n").network
+    same(found, network)
+
+
+def cube(z):
+    return z**3
+
+
+@pytest.mark.parametrize("own", [cube, mupc.Activation("relu", jnp.sin)])
+def test_an_activation_of_the_users_own_is_passed_to_load(tmp_path, own):
+    network = make(activation=own)
+    mupc.save(tmp_path / "n", network)
+    same(mupc.load(tmp_path / "n", activation=own).network, network)
+    name = network.activation.name
+    with pytest.raises(ValueError, match=rf"has the activation '{name}', .* mupc.load\(path, activation={name}\)"):
         mupc.load(tmp_path / "n")
+    with pytest.raises(ValueError, match="is not elementwise"):
+        mupc.load(tmp_path / "n", activation=jax.nn.softmax)
+
+
+def test_an_activation_that_the_file_names_is_not_replaced(file):
+    with pytest.raises(ValueError, match="has the activation 'relu', which mupc knows: leave activation= out"):
+        mupc.load(file, activation="tanh")
+
+
+ALIASES = {"relu": jax.nn.relu, "tanh": jnp.tanh, "silu": jax.nn.swish, "gelu": jax.nn.gelu}
+
+
+@pytest.mark.parametrize(("name", "function"), [*ALIASES.items(), ("tanh", jax.lax.tanh), ("selu", jax.nn.selu)])
+def test_functions_of_jax_are_those_with_a_name(tmp_path, name, function):
+    network = make(activation=function)
+    assert network.activation is ACTIVATIONS[name]
+    mupc.save(tmp_path / "n", network)
+    same(mupc.load(tmp_path / "n").network, network)
+
+
+@pytest.mark.parametrize("activation", ["relu", jax.nn.relu, jax.nn.softplus, cube, mupc.Activation("s", jnp.sin)])
+def test_networks_pickle(activation):
+    network = make(activation=activation, use_bias=True)
+    same(pickle.loads(pickle.dumps(network)), network)
+    cloudpickle = pytest.importorskip("cloudpickle")  # which joblib uses
+    same(pickle.loads(cloudpickle.dumps(network)), network)

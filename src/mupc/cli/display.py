@@ -22,6 +22,11 @@ def percent(fraction: float | None) -> str:
     return "–" if fraction is None else f"{100 * fraction:.1f} %"
 
 
+def describe_loss(loss: str) -> str:
+    """Return the name of a loss, and what it is if that is not plain."""
+    return "mse loss (½ squared error, summed over outputs)" if loss == "mse" else f"{loss} loss"
+
+
 def clock(seconds: float) -> str:
     """Return seconds as 0:07 or 1:02:03."""
     minutes, rest = divmod(max(0, round(seconds)), 60)

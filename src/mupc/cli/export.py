@@ -28,19 +28,23 @@ def run(flags: ExportFlags, session: Session) -> CommandResult:
     path = new_file(flags.target, [".safetensors"], flags.force)
     import jax
 
-    from .trained_model import open_model, save_model
+    from ..prediction import load, save
 
-    network, notes = open_model(flags.run)
-    save_model(path, network, notes)
+    model = load(flags.run)
+    save(path, model)
     unknown = f"{flags.run} does not describe its data: `mupc predict` takes inputs as they are"
+    schema = model.schema
     summary: dict[str, Any] = {
         "out": str(path),
         "bytes": path.stat().st_size,
-        "weights": sum(leaf.size for leaf in jax.tree.leaves(network)),
-        **{name: getattr(notes, name) for name in ("data", "image_shape", "classes", "loss")},
-        "warnings": [] if notes.normalisation else [unknown],
+        "weights": sum(leaf.size for leaf in jax.tree.leaves(model.network)),
+        "data": model.data,
+        "image_shape": schema.image_shape,
+        "classes": schema.labels and len(schema.labels),
+        "loss": model.loss,
+        "warnings": [] if model.describes_samples else [unknown],
     }
-    about = "" if notes.data is None else f" trained on {notes.data}"
+    about = "" if model.data is None else f" trained on {model.data}"
     session.say(f"{path}: {summary['weights']:,} weights{about}, {summary['bytes']:,} bytes")
     session.warn(summary["warnings"])
     return CommandResult(summary)

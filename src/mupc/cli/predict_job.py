@@ -1,4 +1,4 @@
-"""Predict new samples: from a trained network and a file or folder to a table."""
+"""Predict new samples: from a trained model and a file or folder to a table."""
 
 import csv
 import io
@@ -7,19 +7,16 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import jax
 import numpy as np
 from rich.table import Table
 
-from ..data import Normalisation, Schema, encode_targets, find_images, read_samples
-from ..inference import Energy
+from ..data import DataError, find_images, read_samples
 from ..io import checks, json_text, write_whole
-from ..network import Network, forward
-from .display import percent
+from ..prediction import Model, load
+from .display import describe_loss, percent
 from .predict import PredictFlags
 from .run_folder import new_file
 from .runner import Session
-from .trained_model import Notes, open_model
 
 SHOWN = 10
 WHITE = 255
@@ -39,50 +36,42 @@ def predict(flags: PredictFlags, session: Session) -> Summary:
     """Predict every sample, show the first ones, write all to `--out`, and return a summary."""
     checks.integer("batch_size", flags.batch_size, 1)
     target = None if flags.out is None else new_file(flags.out, _WRITERS, flags.force, "--out ")
-    network, notes = open_model(flags.model)
-    samples = _open(flags.data, network, notes, flags.resize)
-    classifies = notes.classes is not None or (notes.data is None and network.out_size > 1)
-    given = samples.targets
-    targets = None if given is None else encode_targets(given, network.out_size, classifies)
-    outputs, low, high = _outputs(network, notes, samples, flags.batch_size)
-    columns = _columns(outputs, samples, notes, classifies)
-    scores = {} if targets is None else _scores(outputs, targets, columns, notes.loss)
+    model = load(flags.model)
+    samples = _open(flags.data, model, flags.resize)
+    try:
+        outputs, low, high = _outputs(model, samples, flags.batch_size)
+        scores = {} if samples.targets is None else model.scores(outputs, samples.targets)
+    except DataError as error:
+        named = error.problem if flags.data in error.problem else f"{flags.data}: {error.problem}"
+        raise DataError(named, error.cure) from None
+    columns = _columns(outputs, samples, model)
     if target is not None:
         target.parent.mkdir(parents=True, exist_ok=True)
-        write_whole(target, _WRITERS[target.suffix](columns))
+        write_whole(target, _WRITERS[target.suffix](columns, output_names(model)))
     summary = {
         "model": flags.model,
         "data": flags.data,
         "samples": len(outputs),
-        "accuracy": scores.get("accuracy"),
-        "loss": scores.get("loss"),
-        "loss_kind": notes.loss,
+        **{name: scores.get(name) for name in ("accuracy", "r2", "mae", "rmse", "loss")},
+        "loss_kind": model.loss,
         "first": _rows(columns, SHOWN),
-        "warnings": _warnings(flags, notes, outputs, low, high),
+        "warnings": _warnings(flags, model, outputs, low, high),
         "out": None if target is None else str(target),
     }
     _show(summary, columns, session)
     return summary
 
 
-def _open(name: str, network: Network, notes: Notes, resize: bool) -> Samples:
+def _open(name: str, model: Model, resize: bool) -> Samples:
     path = Path(name).expanduser()
     if path.is_dir():
-        return _open_images(path, notes, resize)
-    if path.suffix.lower() != ".npz":
-        raise ValueError(f"{name} is neither a .npz file nor a folder of images: save samples as x with numpy.savez.")
-    raw, targets = read_samples(name, Schema())
-    if targets is not None and targets.ndim == 1 and targets.dtype.kind == "f":
-        targets = targets[:, None]
-    if raw.shape[1] != network.in_size:
-        shape = "" if notes.image_shape is None else f" ({' × '.join(map(str, notes.image_shape))})"
-        wrong = f"{name} has samples of {raw.shape[1]} numbers, and the network takes {network.in_size}{shape}"
-        raise ValueError(f"{wrong}: save x with shape (n, {network.in_size}).")
-    return Samples([str(number) for number in range(len(raw))], lambda start, stop: raw[start:stop], targets)
+        return _open_images(path, model, resize)
+    x, targets = read_samples(name, model.schema)
+    return Samples([str(number) for number in range(len(x))], lambda start, stop: x[start:stop], targets)
 
 
-def _open_images(folder: Path, notes: Notes, resize: bool) -> Samples:
-    shape, scale = notes.image_shape, getattr(notes.normalisation, "scale", 1.0)
+def _open_images(folder: Path, model: Model, resize: bool) -> Samples:
+    shape, scale = model.schema.image_shape, model.schema.normalisation.scale
     if shape is None:
         raise ValueError("the model does not say what images it takes: export its run again, or give a .npz file.")
     if isinstance(scale, np.ndarray) or not 0 < scale < 1:
@@ -96,55 +85,53 @@ def _open_images(folder: Path, notes: Notes, resize: bool) -> Samples:
     return Samples(list(images.names), read, images.labels)
 
 
-def _outputs(network: Network, notes: Notes, samples: Samples, batch: int) -> tuple[np.ndarray, float, float]:
+def _outputs(model: Model, samples: Samples, batch: int) -> tuple[np.ndarray, float, float]:
     """Return the outputs for every sample, and the range of the stored values."""
-    normalise = notes.normalisation or Normalisation()
     found, low, high = [], math.inf, -math.inf
-    with jax.enable_x64(network.readout.weight.dtype == np.float64):
-        for start in range(0, len(samples.names), batch):
-            raw = samples.read(start, start + batch)
-            low, high = min(low, float(raw.min())), max(high, float(raw.max()))
-            found.append(np.asarray(forward(network, normalise(raw))[1]))
+    for start in range(0, len(samples.names), batch):
+        raw = model.schema.read(samples.read(start, start + batch))
+        low, high = min(low, float(raw.min())), max(high, float(raw.max()))
+        found.append(model.outputs(raw))
     return np.concatenate(found), low, high
 
 
-def _columns(outputs: np.ndarray, samples: Samples, notes: Notes, classifies: bool) -> Columns:
-    """Return the columns of the table. Outputs are the network's own numbers; only cross-entropy turns them into
-    probabilities."""
+def _columns(outputs: np.ndarray, samples: Samples, model: Model) -> Columns:
+    """Return the columns of the table. Outputs of a classifier are the network's own numbers; only cross-entropy turns
+    them into probabilities. Those of a regression are in the units of its targets."""
+    schema, given = model.schema, samples.targets
     columns: Columns = {"sample": np.array(samples.names)}
-    if classifies:
-        columns["class"] = outputs.argmax(axis=1).astype(np.int32)
-        if notes.class_names and notes.class_names != tuple(map(str, range(len(notes.class_names)))):
-            columns["class_name"] = np.array(notes.class_names)[columns["class"]]
-    if samples.targets is not None:
-        columns["label" if classifies else "target"] = samples.targets
-    if classifies and notes.loss == "cross-entropy":
-        with np.errstate(invalid="ignore"):
-            powers = np.exp(outputs - outputs.max(axis=1, keepdims=True))
-            columns["probability"] = (powers / powers.sum(axis=1, keepdims=True)).max(axis=1)
-    columns["outputs"] = outputs
-    return columns
+    if schema.labels is None:
+        return columns | ({} if given is None else {"target": given}) | {"outputs": schema.decode(outputs)}
+    columns["class"] = schema.decode(outputs)
+    if schema.class_names and schema.class_names != tuple(map(str, schema.labels)):
+        columns["class_name"] = np.array(schema.class_names)[outputs.argmax(axis=1)]
+    if given is not None:
+        columns["label"] = np.array(schema.labels)[schema.indices(given)]
+    if model.has_probabilities:
+        columns["probability"] = model.probabilities(outputs).max(axis=1)
+    return columns | {"outputs": outputs}
 
 
-def _scores(outputs: np.ndarray, targets: np.ndarray, columns: Columns, loss: str) -> dict[str, float]:
-    with jax.enable_x64(outputs.dtype == np.float64):
-        each = np.asarray(Energy(loss=loss).output_loss(jax.numpy.asarray(outputs), jax.numpy.asarray(targets)))
-    scores = {"loss": float(each.mean(dtype=np.float64))}
-    return scores | {"accuracy": float(np.mean(columns["class"] == columns["label"]))} if "class" in columns else scores
+def output_names(model: Model) -> list[str]:
+    """Return a name for every output: that of its class, or of the target column, or its number."""
+    schema = model.schema
+    return [
+        str(name) for name in schema.class_names or schema.labels or schema.targets or range(model.network.out_size)
+    ]
 
 
-def _warnings(flags: PredictFlags, notes: Notes, outputs: np.ndarray, low: float, high: float) -> list[str]:
+def _warnings(flags: PredictFlags, model: Model, outputs: np.ndarray, low: float, high: float) -> list[str]:
     """Return warnings about things that may be wrong but are not errors."""
     found = []
-    if notes.normalisation is None:
+    if not model.describes_samples:
         found.append(f"{flags.model} does not say how its inputs were normalised: they were taken as they are")
-    scale = getattr(notes.normalisation, "scale", 1.0)
+    scale = model.schema.normalisation.scale
     if isinstance(scale, float) and 0 < scale < 1 and (low < 0 or high > 1.5 / scale or high * scale < 0.1):
         ranges = f"from {low:g} to {high:g}, those of the training data from 0 to {1 / scale:g}"
         found.append(f"stored values run {ranges}: give samples on the same scale, not normalised")
     broken = int((~np.isfinite(outputs)).any(axis=1).sum())
     if broken:
-        found.append(f"{broken} samples have outputs that are not finite: their classes mean nothing")
+        found.append(f"{broken} samples have outputs that are not finite: their predictions mean nothing")
     return found
 
 
@@ -153,17 +140,18 @@ def _rows(columns: Columns, most: int | None = None) -> list[dict[str, Any]]:
     return [dict(zip(columns, row, strict=True)) for row in rows]
 
 
-def _as_npz(columns: Columns) -> bytes:
+def _as_npz(columns: Columns, names: list[str]) -> bytes:
     buffer = io.BytesIO()
     np.savez_compressed(buffer, **columns)  # type: ignore[arg-type]
     return buffer.getvalue()
 
 
-def _as_csv(columns: Columns) -> bytes:
+def _as_csv(columns: Columns, names: list[str]) -> bytes:
     wide: Columns = {}
-    for name, column in columns.items():
-        one = name.removesuffix("s")
-        wide |= {name: column} if column.ndim == 1 else {f"{one}_{i}": part for i, part in enumerate(column.T)}
+    for title, column in columns.items():
+        name = "output" if title == "outputs" else title
+        parts = zip(names, column.T, strict=True) if column.ndim == 2 else ()
+        wide |= {f"{name}_{one}": part for one, part in parts} or {name: column}
     text = io.StringIO()
     writer = csv.writer(text)
     writer.writerow(wide)
@@ -171,7 +159,7 @@ def _as_csv(columns: Columns) -> bytes:
     return text.getvalue().encode()
 
 
-def _as_json(columns: Columns) -> bytes:
+def _as_json(columns: Columns, names: list[str]) -> bytes:
     return (json_text(_rows(columns)) + "\n").encode()
 
 
@@ -185,18 +173,26 @@ def _show(summary: Summary, columns: Columns, session: Session) -> None:
         title = "output of its class" if classifies and name == "outputs" else name.replace("_", " ")
         table.add_column(title, justify="left" if name in ("sample", "class_name") else "right")
     for row in summary["first"]:
-        shown = row | {"outputs": row["outputs"][row["class"]]} if classifies else row
+        shown = row | {"outputs": row["outputs"].max()} if classifies else row
         table.add_row(*map(_text, shown.values()))
     session.console.print(table)
     left = summary["samples"] - len(summary["first"])
     if left:
         session.say(f"… and {left:,} more" + ("" if summary["out"] else "; --out FILE writes them all"))
     if summary["loss"] is not None:
-        accuracy = "" if summary["accuracy"] is None else f"accuracy {percent(summary['accuracy'])}, "
-        session.say(f"{accuracy}{summary['loss_kind']} loss {summary['loss']:.4f} on {summary['samples']:,} samples")
+        session.say(f"{_quality(summary)} on {summary['samples']:,} samples")
     session.warn(summary["warnings"])
     if summary["out"]:
         session.say(f"predictions {summary['out']}")
+
+
+def _quality(summary: Summary) -> str:
+    """Return how good the predictions are, in words."""
+    loss = f"{describe_loss(summary['loss_kind'])} {summary['loss']:.4f}"
+    if summary["accuracy"] is not None:
+        return f"accuracy {percent(summary['accuracy'])}, {loss}"
+    errors = f"mean absolute error {summary['mae']:.4g}, root mean square error {summary['rmse']:.4g}"
+    return f"R² {summary['r2']:.4f}, {errors}, {loss}"
 
 
 def _text(value: Any) -> str:

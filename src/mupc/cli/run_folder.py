@@ -79,7 +79,7 @@ class RunFolder:
         """Delete a folder in which nothing is recorded yet."""
         if not (self.path / METRICS).exists():
             with contextlib.suppress(OSError):
-                for name in ("config.json", LOCK, f"checkpoints/{LOCK}"):
+                for name in ("config.json", "schema.json", LOCK, f"checkpoints/{LOCK}"):
                     (self.path / name).unlink(missing_ok=True)
                 for folder in (*self.path.glob("checkpoints"), self.path):
                     folder.rmdir()

@@ -19,7 +19,8 @@ from ..diagnostics import LEARNING_LIMITS, CreditReach, credit_reach
 from ..inference import ErrorSpace, infer
 from ..io import counted, json_ready, only_writer
 from ..learning import PC, AbstractAlgorithm
-from ..network import Network, save
+from ..network import Network
+from ..prediction import RUN_MODEL, Model, model_notes, save
 from ..training import BACK_TO, FitResult, TrainConfig, TrainStatus, find_checkpoint, fit
 from .building import as_used, build, given_flags, load_data, number_format, train_config
 from .config import FORMAT, TrainFlags, load, pick
@@ -29,7 +30,6 @@ from .parsing import flag
 from .run_folder import METRICS, RunFolder
 from .runner import Session
 from .train import SafetyFlags
-from .trained_model import CHECKPOINT
 
 VERY_DEEP, FEW_STEPS = 256, 32
 """From this number of hidden layers on, as many steps of inference are worth a note, which names fewer."""
@@ -66,7 +66,8 @@ def train(given: TrainFlags, output: TrainOutputFlags, safety: SafetyFlags, sess
                 kept = pick(safety, TrainConfig)
                 about = {"format": FORMAT, "safety": kept, "precision": flags.precision, "seed": flags.seed}
                 folder.write_config(vars(flags), **about)
-                settings = {**kept, "checkpoints": folder.path / CHECKPOINT.parent}
+                folder.write("schema.json", model_notes(_model(network, dataset, flags)))
+                settings = {**kept, "checkpoints": folder.path / RUN_MODEL.parent}
                 if safety.keep == 0:
                     settings = {"on_divergence": safety.on_divergence}
                 config = train_config(flags, dataset, **settings)
@@ -96,6 +97,11 @@ def notes(given: TrainFlags, used: TrainFlags) -> list[str]:
     ]
 
 
+def _model(network: Network, dataset: Dataset, flags: TrainFlags) -> Model:
+    """Return a network with everything that prediction needs."""
+    return Model(network, dataset.schema, flags.loss, dataset.name)
+
+
 def _explained(error: BaseException, path: Path) -> BaseException:
     """Return the error, and for a disk that fails what to do about it."""
     if not isinstance(error, OSError) or isinstance(error, BrokenPipeError) or not path.exists():
@@ -113,7 +119,7 @@ def how_to_go_on(folder: Path) -> str:
 
 def _take_up(folder: RunFolder, ended: bool, session: Session) -> list[Record]:
     """Take a run back to its last checkpoint, and return the records up to there."""
-    found, damaged = find_checkpoint(folder.path / CHECKPOINT.parent)
+    found, damaged = find_checkpoint(folder.path / RUN_MODEL.parent)
     if found is None and ended:
         cure = f"start a new run with --config {folder.path}."
         raise ValueError(f"{folder.path} has no checkpoint from which to train on: {cure}")
@@ -233,7 +239,7 @@ def _run(
             if not records:
                 raise
     latest = (recorder.network or network) if result is None else result.network
-    save(folder.path / CHECKPOINT, latest)
+    save(folder.path / RUN_MODEL, _model(latest, dataset, flags))
     reach = json_ready(summarise_reach(meter.reach(latest), flags, records))
     curve = {folder.path.name: [record for record in records if BACK_TO not in record]}
     plots.draw_learning_curve(curve, folder.figure("learning-curve"))

@@ -7,5 +7,5 @@ from ._interruption import Interruption
 from ._json import json_ready, json_text
 from ._lazy import lazy_names
 from ._lock import LOCK, BusyError, only_writer
-from ._provenance import device, versions
+from ._provenance import array_checksum, device, versions
 from ._words import counted

@@ -5,6 +5,16 @@ from __future__ import annotations
 import functools
 import importlib.metadata
 import platform
+import zlib
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import numpy as np
+
+
+def array_checksum(array: np.ndarray) -> str:
+    """Return the form of an array and a checksum of its content, to tell whether it is still the same."""
+    return f"{array.dtype}{list(array.shape)} with checksum {zlib.crc32(array.tobytes()):08x}"
 
 
 def device() -> str:

@@ -9,5 +9,5 @@ from ._mlp import Network, forward
 from ._parameterisation import PARAMETERISATIONS, Multipliers
 from ._precision import POLICIES, Precision, resolve_precision
 from ._recurrence import recurrence
-from ._saved import load, network_notes, save, write_network
+from ._saved import OWN, check_own_function, network_notes, read_network, write_network
 from ._types import Activities, Elementwise, Inputs, Outputs, PRNGKeyArray, Real, Rows, Scalar

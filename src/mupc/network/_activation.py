@@ -5,7 +5,10 @@ noise in place of that signal, so every φ here comes with a formula in δ itsel
 """
 
 import dataclasses
+import importlib
+import sys
 from collections.abc import Callable
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -38,7 +41,7 @@ class Activation:
         """Pickle an activation of ours by its name."""
         if ACTIVATIONS.get(self.name) is self:
             return resolve_activation, (self.name,)
-        return Activation, (self.name, self.function, self.exact_difference)
+        return _unpickled, (self.name, *map(_importable, (self.function, self.exact_difference)))
 
     def derivative(self, z: Values) -> Values:
         """Return φ′(z), elementwise, with JAX's convention at kinks."""
@@ -123,15 +126,34 @@ ACTIVATIONS = {
 
 
 def resolve_activation(activation: str | Activation | Elementwise) -> Activation:
-    """Return an `Activation` from its name, or from any elementwise function of an array."""
+    """Return an `Activation` from its name, or from any elementwise function of an array. `jax.nn.relu` and the like
+    stand for those with a name."""
     if isinstance(activation, Activation):
         if ACTIVATIONS.get(activation.name) is not activation:
             _check_elementwise(activation.function)
         return activation
     if isinstance(activation, str) or not callable(activation):
         return checks.lookup("activation", activation, ACTIVATIONS)
+    for named in ACTIVATIONS.values():
+        if activation is named.function or activation is getattr(jax.lax, named.name, None):
+            return named
     _check_elementwise(activation)
     return Activation(getattr(activation, "__name__", type(activation).__name__), activation)
+
+
+def _importable(function: Callable[..., Any] | None) -> Callable[..., Any] | tuple[str, str] | None:
+    """Return where to import a function from, which pickles also if it is compiled; or the function itself."""
+    place = getattr(function, "__module__", ""), getattr(function, "__qualname__", "")
+    module = None if place[0] == "__main__" else sys.modules.get(place[0])
+    return place if getattr(module, place[1], None) is function is not None else function
+
+
+def _unpickled(name: str, *functions: Any) -> Activation:
+    imported = [
+        getattr(importlib.import_module(place[0]), place[1]) if isinstance(place, tuple) else place
+        for place in functions
+    ]
+    return Activation(name, *imported)
 
 
 def _check_elementwise(activation: Elementwise) -> None:

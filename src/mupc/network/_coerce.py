@@ -12,7 +12,9 @@ from ._types import Inputs, Rows
 def check_network(network: object) -> None:
     """Accept a network as the first argument of a function."""
     if not isinstance(network, AbstractNetwork):
-        raise TypeError(f"the first argument must be a network such as mupc.Network, got {type(network).__name__}.")
+        inside = " Pass its .network." if isinstance(getattr(network, "network", None), AbstractNetwork) else ""
+        kind = type(network).__name__
+        raise TypeError(f"the first argument must be a network such as mupc.Network, got {kind}.{inside}")
 
 
 def check_key(key: object) -> None:

@@ -1,4 +1,4 @@
-"""Save networks to files and load them: one safetensors file each, with the architecture as JSON in its metadata."""
+"""Networks in files: one safetensors file each, with the architecture as JSON in its metadata, and no code."""
 
 import contextlib
 import json
@@ -16,9 +16,9 @@ from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save as to_bytes
 
 from ..io import write_whole
-from ._activation import ACTIVATIONS
+from ._activation import ACTIVATIONS, Activation
 from ._mlp import Network
-from ._precision import resolve_precision
+from ._types import Elementwise
 
 KEY, VERSION = "mupc", 1
 """The key of the architecture in the metadata, and the version of its format."""
@@ -34,63 +34,41 @@ ARCHITECTURE: dict[str, type] = {
     "multipliers": list,
 }
 DTYPES = {"F32": "float32", "F64": "float64"}
+OWN = "own:"
+"""Before the name of a function of the user's own, which a file does not hold."""
 
 StrPath = str | os.PathLike[str]
 
 
-def save(path: StrPath, network: Network) -> None:
-    """Write a network to one safetensors file, whole or not at all. Create its folder if need be.
-
-    Its arrays are called `input.weight`, `hidden.weight`, `readout.weight`, and `….bias`. The metadata holds what
-    `mupc.Network` was made of under the key `mupc`, as JSON. Nothing in the file is code.
-
-    **Arguments:** the file, and a network of float32 or float64 weights with one of the named activations.
-
-    **Example:**
-
-    ```python
-    import jax.random as jr, mupc
-
-    network = mupc.Network(in_size=8, out_size=3, width=16, hidden_layers=4, key=jr.key(0))
-    mupc.save("network.safetensors", network)
-    ```
-    """
-    write_network(path, network, {})
-
-
 def write_network(path: StrPath, network: object, notes: Mapping[str, str]) -> None:
-    """Write a network as `save` does, with notes in the metadata, which `load` ignores."""
+    """Write a network of float32 or float64 weights to one file, whole or not at all. Create its folder if need be.
+
+    Arrays are called `input.weight`, `hidden.weight`, `readout.weight`, and `….bias`. The metadata holds what
+    `mupc.Network` was made of under the key `mupc`, as JSON, and the `notes`. An activation of the user's own is
+    there by its name only.
+    """
     if not isinstance(network, Network):
-        raise TypeError(f"mupc.save(path, network) needs a mupc.Network for the second, got {type(network).__name__}.")
+        kind = type(network).__name__
+        raise TypeError(f"mupc.save(path, model) needs a mupc.Model or mupc.Network for the second, got {kind}.")
     target = Path(path)
     if target.is_dir():
-        raise ValueError(f"{path} is a folder: name a file in it, such as {target / 'network.safetensors'}.")
+        raise ValueError(f"{path} is a folder: name a file in it, such as {target / 'model.safetensors'}.")
     about = {KEY: json.dumps({"version": VERSION, **_describe(network)})}
     target.parent.mkdir(parents=True, exist_ok=True)
     write_whole(target, to_bytes(_arrays(network), {**notes, **about}))
 
 
-def load(path: StrPath) -> Network:
-    """Return the network in a file that `mupc.save` wrote, bit for bit.
+def read_network(path: StrPath, activation: str | Activation | Elementwise | None = None) -> Network:
+    """Return the network in a file, bit for bit.
 
-    **Arguments:** the file. One with float64 weights needs JAX's 64-bit mode.
-
-    **Example:**
-
-    ```python
-    import jax.random as jr, mupc
-
-    mupc.save("network.safetensors", mupc.Network(in_size=8, out_size=3, width=16, hidden_layers=4, key=jr.key(0)))
-    mupc.load("network.safetensors").hidden.weight.shape       # (3, 16, 16)
-    ```
+    **Arguments:** the file, and the `activation` if it is one of the user's own.
     """
     with _opened(path) as file:
-        expected = _skeleton(path, file.metadata() or {})
+        expected = _skeleton(path, file.metadata() or {}, activation)
         _check_arrays(path, file, _named(expected))
         arrays = [file.get_tensor(name) for name in _named(expected)]
-    if any(array.dtype == np.float64 for array in arrays):
-        resolve_precision("float64", ())  # raises where JAX would round them
-    return jax.tree.unflatten(jax.tree.structure(expected), [jnp.asarray(array) for array in arrays])
+    with jax.enable_x64(True):  # or JAX would round float64 weights
+        return jax.tree.unflatten(jax.tree.structure(expected), [jnp.asarray(array) for array in arrays])
 
 
 def network_notes(path: StrPath) -> dict[str, str]:
@@ -122,18 +100,13 @@ def _named(network: Network) -> dict[str, Any]:
 def _describe(network: Network) -> dict[str, Any]:
     """Return the architecture, after a check that it and the arrays are all there is to the network."""
     name = network.activation.name
-    if ACTIVATIONS.get(name) != network.activation:
-        raise ValueError(
-            f"activation {name!r} is a function of your own, and a file cannot hold it: use one of "
-            f"{', '.join(ACTIVATIONS)}, or use equinox.tree_serialise_leaves."
-        )
     special = {
-        "activation": name,
+        "activation": name if ACTIVATIONS.get(name) == network.activation else OWN + name,
         "use_bias": any(leaf.endswith(".bias") for leaf in _named(network)),
         "multipliers": list(network.multipliers),
     }
     about = {field: special[field] if field in special else getattr(network, field) for field in ARCHITECTURE}
-    if _form(_abstract(about)) != _form(network):
+    if _form(_abstract(about, network.activation)) != _form(network):
         raise ValueError("the network was changed by hand since it was made: save one as mupc.Network(...) builds it.")
     return about
 
@@ -151,13 +124,14 @@ def _form(network: Network) -> tuple[Any, list[tuple[int, ...]]]:
     return jax.tree.structure(network), [leaf.shape for leaf in jax.tree.leaves(network)]
 
 
-def _abstract(about: dict[str, Any]) -> Network:
+def _abstract(about: dict[str, Any], activation: str | Activation | Elementwise | None) -> Network:
     """Return the network of an architecture, with shapes in place of arrays."""
-    options = about | {"multipliers": tuple(about["multipliers"])}
+    given = {} if activation is None else {"activation": activation}
+    options = about | {"multipliers": tuple(about["multipliers"])} | given
     return eqx.filter_eval_shape(Network, **options, key=jr.key(0))
 
 
-def _skeleton(path: StrPath, metadata: dict[str, str]) -> Network:
+def _skeleton(path: StrPath, metadata: dict[str, str], activation: str | Activation | Elementwise | None) -> Network:
     """Return the network that the metadata of a file describes, without its arrays."""
     if KEY not in metadata:
         raise ValueError(f"{path} does not hold a mupc network: give a file that mupc.save or `mupc train` wrote.")
@@ -171,11 +145,24 @@ def _skeleton(path: StrPath, metadata: dict[str, str]) -> Network:
     kinds = {name: type(value) for name, value in about.items()} if isinstance(about, dict) else {}
     if version != VERSION or kinds != ARCHITECTURE:
         raise ValueError(f"{path} has damaged metadata, not the architecture of a network: save the network again.")
+    check_own_function(path, "activation", about["activation"], activation)
     try:
-        return _abstract(about)
+        return _abstract(about, activation)
     except (ValueError, TypeError, OverflowError) as error:
         reason = " ".join(str(error).split())
         raise ValueError(f"{path} has an architecture that cannot be built: {reason} Save the network again.") from None
+
+
+def check_own_function(path: StrPath, kind: str, saved: str, given: object) -> None:
+    """Check that a function, an activation or a loss, is given if and only if a file has just the name of it."""
+    name = saved.removeprefix(OWN)
+    if given is None and name != saved:
+        raise ValueError(
+            f"{path} has the {kind} {name!r}, a function of your own that a file cannot hold: pass it again with "
+            f"mupc.load(path, {kind}={name if name.isidentifier() else '…'})."
+        )
+    if given is not None and name == saved:
+        raise ValueError(f"{path} has the {kind} {name!r}, which mupc knows: leave {kind}= out.")
 
 
 def _refuse(constant: str) -> None:

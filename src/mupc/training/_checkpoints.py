@@ -21,7 +21,7 @@ import numpy as np
 import optax
 
 from ..data import Schema
-from ..io import only_writer
+from ..io import array_checksum, only_writer
 from ..network import AbstractNetwork
 from ._step import TrainJob
 
@@ -274,18 +274,14 @@ def _flat(name: str, value: Any) -> Iterator[tuple[str, Any]]:
         yield name, type(value).__name__
         for field in dataclasses.fields(value):
             yield from _flat(f"{name}.{field.name}", getattr(value, field.name))
-    elif isinstance(value, jax.ShapeDtypeStruct | np.ndarray):
-        yield name, _content(value)
+    elif isinstance(value, np.ndarray):
+        yield name, array_checksum(value)
+    elif isinstance(value, jax.ShapeDtypeStruct):
+        yield name, f"{value.dtype}{list(value.shape)}"
     elif isinstance(value, jax.Array):
         yield name, value.tolist()
     else:
         yield name, getattr(value, "__qualname__", value)  # a function's own text would hold its address in memory
-
-
-def _content(array: jax.ShapeDtypeStruct | np.ndarray) -> str:
-    """Return the form of an array, and a checksum of its content if it has any."""
-    form = f"{array.dtype}{list(array.shape)}"
-    return f"{form} with checksum {zlib.crc32(array.tobytes()):08x}" if isinstance(array, np.ndarray) else form
 
 
 def _check_settings(folder: Path, saved: RunDescription, now: RunDescription) -> None:

@@ -73,6 +73,7 @@ class Evaluation:
 
     def __init__(self, programs: DevicePrograms, job: TrainJob, dataset: Dataset, metrics: Metrics | None) -> None:
         self.programs, self.job, self.metrics = programs, job, dict(metrics or {})
+        self.schema, self.data = dataset.schema, dataset.name
         splits = {"test": dataset.test, "validation": dataset.validation}
         measured = {name: split for name, split in splits.items() if split is not None and len(split)}
         self.splits = {name: _chunks(split.raw, learned(dataset, split)) for name, split in measured.items()}

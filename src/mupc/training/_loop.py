@@ -148,6 +148,9 @@ class TrainLoop:
             message=describe_end(history, has_diverged(history), state.position.step, self.plan.total),
             precision=self.job.context.precision,
             compute_path=compute_path,
+            schema=None if self.job.source.format.unsupervised else self.evaluate.schema,
+            loss=self.job.context.energy.loss,
+            data=self.evaluate.data,
         )
 
 

@@ -4,7 +4,11 @@ import dataclasses
 
 import numpy as np
 
+from ..data import Schema
+from ..inference import LossFunction
+from ..io import checks
 from ..network import Network
+from ..prediction import Model
 from ._state import BACK_TO, Record
 
 
@@ -18,6 +22,7 @@ class FitResult:
     - `steps` taken, `seconds_per_step` (median over intervals, without compiling where there is more than one),
       `diverged`, `message` (why it ended) and `precision`.
     - `compute_path`: a line on the precision, the device and its kernels, or why they were not used.
+    - `schema` (None if unsupervised), `loss` and `data`: what `model` has in addition to the network.
     """
 
     network: Network
@@ -29,6 +34,17 @@ class FitResult:
     message: str
     precision: str
     compute_path: str
+    schema: Schema | None
+    loss: str | LossFunction
+    data: str
+
+    @property
+    def model(self) -> Model:
+        """The network with everything that predictions from raw samples need."""
+        if self.schema is None:
+            wrong = "= True trains a network that generates samples from a free input, and predicts nothing."
+            raise checks.ArgumentError("unsupervised", wrong, "Use result.network, and mupc.infer with x=None.")
+        return Model(self.network, self.schema, self.loss, self.data)
 
     @property
     def last(self) -> Record:

@@ -1,0 +1,155 @@
+"""`Model`: a trained network together with what turns a user's samples into its inputs and its outputs into answers."""
+
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from ..data import DataError, Schema
+from ..inference import CROSS_ENTROPY, Energy, LossFunction
+from ..io import checks
+from ..network import AbstractNetwork, Inputs, Outputs, Precision, check_network, resolve_precision
+
+BUCKETS = (16, 256)
+"""So many samples at a time, filled up if need be: two compiled programs serve any number of samples."""
+
+
+class Model(eqx.Module):
+    """A trained network, with everything that prediction needs. `mupc.fit(...).model` and `mupc.load` return one.
+
+    **Arguments:**
+
+    - `network`: the network.
+    - `schema`: how raw samples become its inputs, and its outputs predictions (default: as they are).
+    - `loss`: what it was trained with: a name, or a function of one output and its target.
+    - `data`: the name of the data that it was trained on, if known.
+
+    **Example:**
+
+    ```python
+    import jax.random as jr, mupc
+
+    digits = mupc.data.load("digits")
+    network = mupc.Network(in_size=64, out_size=10, width=32, hidden_layers=4, key=jr.key(0))
+    model = mupc.fit(network, digits, mupc.PC(mupc.ErrorSpace()), epochs=1).model
+    model.predict(digits.test.raw)                             # raw pixels, as they were loaded
+    model.evaluate(digits.test.raw, digits.test.targets)       # {"accuracy": …, "loss": …}
+    ```
+    """
+
+    network: AbstractNetwork
+    schema: Schema = eqx.field(static=True, default_factory=Schema)
+    loss: str | LossFunction = eqx.field(static=True, default="mse")
+    data: str | None = eqx.field(static=True, default=None)
+
+    def __check_init__(self) -> None:
+        check_network(self.network)
+        Energy(loss=self.loss)
+        schema, scale = self.schema, self.schema.target_scale
+        outputs = scale and scale.size if schema.labels is None else len(schema.labels)
+        for kind, known, size in (
+            ("inputs", schema.in_size, self.network.in_size),
+            ("outputs", outputs, self.network.out_size),
+        ):
+            if known not in (None, size):
+                wrong = f"is for {known} {kind}, and the network has {size}."
+                raise checks.ArgumentError("schema", wrong, "Pass the schema of the data that it was trained on.")
+
+    @property
+    def describes_samples(self) -> bool:
+        """Whether the model says anything about its samples, or takes and returns numbers as they are."""
+        return self.schema.as_json() != Schema().as_json()
+
+    def outputs(self, x: Any) -> np.ndarray:
+        """Return the network's own outputs (n, out_size) for raw samples."""
+        return compute_outputs(self.network, self.schema.inputs(x))
+
+    def predict(self, x: Any) -> np.ndarray:
+        """Return a label for each raw sample; for a regression the predicted values, in the units of the targets.
+
+        **Arguments:** samples as the training data had them: an array, lists, or a DataFrame.
+        """
+        return self.schema.decode(self.outputs(x))
+
+    def predict_proba(self, x: Any) -> np.ndarray:
+        """Return the probability of each class (n, classes), in the order of `schema.labels`.
+
+        **Arguments:** samples as for `predict`. Only a classifier trained with cross-entropy has probabilities.
+        """
+        return self.probabilities(self.outputs(x))
+
+    def probabilities(self, outputs: np.ndarray) -> np.ndarray:
+        """Return what `predict_proba` does, from the network's outputs."""
+        if not self.has_probabilities:
+            wrong = (
+                f"{checks.literal(self.loss)}, and outputs are probabilities after training with cross-entropy only."
+            )
+            raise checks.ArgumentError(
+                "loss", f"is {wrong}", 'Train with Energy(loss="cross-entropy"), or call predict.'
+            )
+        with np.errstate(invalid="ignore"):  # outputs that are not finite give NaN
+            powers = np.exp(outputs - outputs.max(axis=1, keepdims=True))
+            return np.asarray(powers / powers.sum(axis=1, keepdims=True))
+
+    @property
+    def has_probabilities(self) -> bool:
+        """Whether outputs stand for probabilities of classes."""
+        return self.schema.task == "classification" and self.loss == CROSS_ENTROPY
+
+    def evaluate(self, x: Any, y: Any) -> dict[str, float]:
+        """Return how good predictions are: `accuracy` for a classifier; `r2`, `mae` and `rmse` in the units of the
+        targets for a regression; and in both cases `loss`, the mean of what training minimises.
+
+        **Arguments:** samples as for `predict`, and their true labels or values.
+        """
+        return self.scores(self.outputs(x), y)
+
+    def scores(self, outputs: np.ndarray, y: Any) -> dict[str, float]:
+        """Return what `evaluate` does, from the network's outputs."""
+        encoded = self.schema.encode(y)
+        if encoded.shape != outputs.shape:
+            wrong = f"y makes targets of shape {encoded.shape}, and x makes outputs of shape {outputs.shape}"
+            raise DataError(wrong, "pass one target per sample, as the training data had them")
+        with jax.enable_x64(outputs.dtype == np.float64):
+            each = Energy(loss=self.loss).output_loss(jnp.asarray(outputs), jnp.asarray(encoded, outputs.dtype))
+        loss = {"loss": float(np.asarray(each).mean(dtype=np.float64))}
+        if self.schema.task == "classification":
+            return {"accuracy": float(np.mean(outputs.argmax(axis=1) == self.schema.indices(y)))} | loss
+        true, found = (np.asarray(part, np.float64).reshape(outputs.shape) for part in (y, self.schema.decode(outputs)))
+        return regression_scores(true, found) | loss
+
+
+def regression_scores(targets: np.ndarray, predictions: np.ndarray) -> dict[str, float]:
+    """Return R² (mean over outputs; NaN if the targets of one are all equal), and the mean absolute and the root mean
+    square error, from targets and predictions (n, outputs)."""
+    errors = predictions - targets
+    squares, spread = np.mean(errors**2, axis=0), np.var(targets, axis=0)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        r2 = np.where(spread > 0, 1 - squares / spread, np.nan)
+    return {"r2": float(r2.mean()), "mae": float(np.abs(errors).mean()), "rmse": float(np.sqrt(squares.mean()))}
+
+
+def compute_outputs(network: AbstractNetwork, x: np.ndarray) -> np.ndarray:
+    """Return a network's outputs for inputs (n, in_size), some of them at a time."""
+    if x.ndim != 2 or x.shape[1] != network.in_size:
+        wrong = f"x has samples of {x.shape[-1]} values, and the network takes {network.in_size}"
+        raise DataError(wrong, "pass samples as the training data had them")
+    size = next((bucket for bucket in BUCKETS if len(x) <= bucket), BUCKETS[-1])
+    double = any(leaf.dtype == np.float64 for leaf in jax.tree.leaves(network))
+    found = [np.empty((0, network.out_size), np.float64 if double else np.float32)]
+    with jax.enable_x64(double):
+        policy = resolve_precision(None, network)
+        network = policy.cast(network)
+        for start in range(0, len(x), size):
+            part = x[start : start + size]
+            filled = np.concatenate([part, np.zeros((size - len(part), x.shape[1]), x.dtype)])
+            outputs = _forward(network, jnp.asarray(filled, policy.dtype), policy)
+            found.append(np.asarray(outputs)[: len(part)])
+    return np.concatenate(found)
+
+
+@eqx.filter_jit
+def _forward(network: AbstractNetwork, x: Inputs, precision: Precision) -> Outputs:
+    return network.forward_pass(x, precision)[1]
