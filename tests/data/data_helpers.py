@@ -97,6 +97,18 @@ class Frame:
         return self.to_numpy()
 
 
+class Series(np.ndarray):
+    """A series as pandas has it, as far as it is used: an array with a name."""
+
+    name: str
+
+
+def series(name: str, values: Any) -> Series:
+    made = np.asarray(values).view(Series)
+    made.name = name
+    return made
+
+
 class raises_line:
     """Expect a DataError of one line that holds every one of these strings."""
 

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from data_helpers import Frame, raises_line
+from data_helpers import Frame, raises_line, series
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -139,6 +139,15 @@ def test_named_columns_are_kept_and_text_is_encoded_when_asked():
     np.testing.assert_array_equal(again[0], row)
     with raises_line("column 'colour' holds text ('blue', 'green', 'red')", "set one_hot to encode it, or take"):
         from_arrays(frame, [0, 1, 0, 1] * 5)
+
+
+def test_names_of_targets_are_kept():
+    assert from_arrays(X, series("price", X[:, 0])).schema.targets == ("price",)
+    assert from_arrays(X, series("kind", Y)).schema.targets == ("kind",)
+    assert from_arrays(X, Frame(a=X[:, 0], b=X[:, 1])).schema.targets == ("a", "b")
+    rows = np.eye(2)[np.arange(100) % 2]
+    encoded = from_arrays(X, Frame(cat=rows[:, 0], dog=rows[:, 1])).schema
+    assert encoded.labels == (0, 1) and encoded.class_names == ("cat", "dog") and encoded.targets == ()
 
 
 NAN = float("nan")

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 from numpy.typing import ArrayLike
 
 from ..io import checks
 from ._arrays import as_array, as_samples, finite, refuse_coarse
 from ._catalogue import CENTRED
-from ._columns import Column, RawSamples, as_table, encode_table, make_column
+from ._columns import Column, DataFrameLike, RawSamples, as_table, encode_table, make_column
 from ._dataset import Dataset, Split, part_size
 from ._errors import DataError
-from ._normalisation import Normalisation, standardisation
+from ._normalisation import standardisation
 from ._schema import Schema
 from ._schema_json import Label, image_shape
 from ._targets import choose_task, plain_targets
@@ -19,7 +21,7 @@ from ._targets import choose_task, plain_targets
 
 def from_arrays(
     x: RawSamples,
-    y: ArrayLike,
+    y: ArrayLike | DataFrameLike,
     test: float | int = 0.2,
     validation: float | int = 0.0,
     task: str = "auto",
@@ -52,21 +54,24 @@ def from_arrays(
     raw, columns, shape = _read_inputs(x, checks.boolean("one_hot", one_hot))
     if len(raw) < 2:
         raise DataError(f"x has {len(raw)} sample{'' if len(raw) == 1 else 's'}", "give two or more")
-    targets, labels, flat = _read_targets(y, task)
-    if len(targets) != len(raw):
-        raise DataError(f"x has {len(raw)} samples and y {len(targets)}", "give one target per sample")
-    classes = targets if labels is not None else np.zeros(len(raw), np.int32)
+    targets = _read_targets(y, task)
+    if len(targets.stored) != len(raw):
+        raise DataError(f"x has {len(raw)} samples and y {len(targets.stored)}", "give one target per sample")
+    classes = targets.stored if targets.labels else np.zeros(len(raw), np.int32)
     rng = np.random.default_rng(checks.integer("seed", seed, 0))
     rest, held_out = _hold_out("test", test, np.arange(len(raw)), classes, rng)
     kept, validating = _hold_out("validation", validation, rest, classes, rng)
-    whole = Split(raw, targets)
+    whole = Split(raw, targets.stored)
     train = whole.take(kept)
+    scale = None if targets.labels else standardisation(train.targets[:, 0] if targets.flat else train.targets)
     schema = Schema(
         normalisation=CENTRED if raw.dtype == np.uint8 else standardisation(train.raw),
-        labels=labels,
-        target_scale=_target_scale(train.targets, flat) if labels is None else None,
+        labels=targets.labels,
+        class_names=targets.class_names,
+        target_scale=scale,
         image_shape=image_shape(shape),
         columns=columns,
+        targets=targets.names,
     )
     validation_split = whole.take(validating) if len(validating) else None
     return Dataset("arrays", train, whole.take(held_out), validation_split, schema, False, "arrays in memory")
@@ -87,25 +92,45 @@ def _read_inputs(x: RawSamples, one_hot: bool) -> tuple[np.ndarray, tuple[Column
     return raw, columns, raw.shape[1:]
 
 
-def _read_targets(y: ArrayLike, task: str) -> tuple[np.ndarray, tuple[Label, ...] | None, bool]:
-    """Return targets as stored, the labels (None: regression), and whether there is one value per sample."""
-    given = plain_targets("y", y)
+class _Targets(NamedTuple):
+    """Targets as stored, the labels (None: regression) and names of classes, and the names of columns. Flat are those
+    of shape (n,), with one value per sample."""
+
+    stored: np.ndarray
+    labels: tuple[Label, ...] | None
+    class_names: tuple[str, ...] | None
+    names: tuple[str, ...]
+    flat: bool
+
+
+def _read_targets(y: ArrayLike | DataFrameLike, task: str) -> _Targets:
+    given, names = plain_targets("y", y), _names(y)
     flat = given.ndim == 1
     if given.ndim == 2 and given.shape[1] == 1:
         given = given[:, 0]  # a column, as data frames have it
     if choose_task("y", given, task) == "regression":
         values = given.reshape(len(given), -1)
         refuse_coarse("y", values)
-        return finite("y", values), None, flat
-    if given.ndim == 2:
+        return _Targets(finite("y", values), None, None, names, flat)
+    class_names = None
+    if given.ndim == 2:  # one-hot
         labels: tuple[Label, ...] = tuple(range(given.shape[1]))
-        places = given.argmax(axis=1)
+        places, class_names, names = given.argmax(axis=1), names or None, ()
     else:
         found, places = np.unique(given, return_inverse=True)
         labels = tuple(found.tolist())
+        names = () if given.dtype == bool else names  # text files have no truth values
     if (places == places[0]).all():
         raise DataError(f"y has one class, {labels[places[0]]!r}", "give samples of two classes or more")
-    return places.astype(np.int32), labels, True
+    return _Targets(places.astype(np.int32), labels, class_names, names, flat)
+
+
+def _names(y: object) -> tuple[str, ...]:
+    """Return the names of target columns that data frames and series have."""
+    if isinstance(y, DataFrameLike):
+        return tuple(map(str, y.columns))
+    name = getattr(y, "name", None)
+    return (name,) if isinstance(name, str) else ()
 
 
 def _hold_out(
@@ -126,8 +151,3 @@ def _hold_out(
         )
     held_out = np.sort(free[((np.arange(count) + 0.5) * len(free) / count).astype(int)])
     return np.setdiff1d(samples, held_out), held_out
-
-
-def _target_scale(targets: np.ndarray, flat: bool) -> Normalisation:
-    scale = standardisation(targets)
-    return Normalisation(mean=np.ravel(scale.mean)[0], std=np.ravel(scale.std)[0]) if flat else scale
