@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from .io import lazy_names
 
 if TYPE_CHECKING:
-    from . import data, diagnostics, theory
+    from . import data, diagnostics, estimators, theory
     from .diagnostics import (
         Conditioning,
         CoordinateCheck,
@@ -44,6 +44,7 @@ _NAMES = {
     "data": "data",
     "diagnostics": "Conditioning CoordinateCheck CreditReach coordinate_check coordinate_sizes credit_reach "
     "diagnostics",
+    "estimators": "estimators",
     "inference": "ODE RESULTS AbstractSolver Energy ErrorSpace ExactLinear GradientDescent Optax Solution energy infer "
     "layer_energies",
     "io": "keep_compiled",
@@ -60,4 +61,4 @@ __getattr__ = lazy_names(__name__, _NAMES)
 
 
 def __dir__() -> list[str]:
-    return [*__all__, "__version__", "data", "diagnostics", "theory"]
+    return [*__all__, "__version__", "data", "diagnostics", "estimators", "theory"]

@@ -1,0 +1,310 @@
+"""scikit-learn estimators: what they learn, what they keep, bad input, and scikit-learn's own checks."""
+
+import pickle
+import re
+import textwrap
+import warnings
+
+import jax
+import numpy as np
+import pytest
+from compiled import compilations
+from sklearn.base import clone
+from sklearn.datasets import load_breast_cancer, load_iris
+from sklearn.exceptions import NotFittedError
+from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.utils.estimator_checks import check_estimator
+
+import mupc
+from mupc import estimators
+from mupc.estimators import PCClassifier, PCRegressor
+
+SMALL = {"hidden_layers": 2, "width": 16, "epochs": 8, "batch_size": 16, "weight_lr": 0.05, "random_state": 0}
+FEATURES, SAMPLES = 4, 60
+NAMES = np.array(["ant", "bee", "cat"])
+
+
+@pytest.fixture(scope="module")
+def blobs():
+    """Three groups of samples far from each other, with the names of their groups."""
+    rng = np.random.default_rng(0)
+    groups = rng.integers(0, 3, SAMPLES)
+    centres = np.array([[0, 0, 0, 0], [50, 0, 0.1, 0], [0, 50, 0, 0.1]])
+    return centres[groups] + rng.normal(size=(SAMPLES, FEATURES)) * [5, 5, 0.01, 0.01], NAMES[groups]
+
+
+@pytest.fixture(scope="module")
+def values():
+    """Samples, and one value each, which is far from zero and has a small spread."""
+    rng = np.random.default_rng(1)
+    X = rng.normal(size=(SAMPLES, FEATURES))
+    return X, 1000 + 3 * X[:, 0] - 2 * X[:, 1]
+
+
+@pytest.fixture(scope="module")
+def classifier(blobs):
+    return PCClassifier(**SMALL).fit(*blobs)
+
+
+def by_hand(network, x):
+    """Return the outputs of a network, in numpy: equation 1 with biases."""
+    first, hidden, last = network.multipliers
+    weights = jax.tree.map(np.asarray, (network.input, network.hidden, network.readout))
+    z = first * x @ weights[0].weight.T + weights[0].bias
+    for weight, bias in zip(weights[1].weight, weights[1].bias, strict=True):
+        z = z + hidden * np.maximum(z, 0) @ weight.T + bias
+    return last * np.maximum(z, 0) @ weights[2].weight.T + weights[2].bias
+
+
+def test_classifier_learns_names(blobs, classifier):
+    X, y = blobs
+    assert list(classifier.classes_) == list(NAMES)
+    assert classifier.score(X, y) > 0.95
+    assert set(classifier.predict(X)) == set(NAMES)
+
+
+def test_probabilities_are_the_softmax_of_the_standardised_network(blobs, classifier):
+    X, _ = blobs
+    outputs = by_hand(classifier.model_.network, (X - X.mean(0)) / X.std(0))
+    powers = np.exp(outputs)
+    np.testing.assert_allclose(classifier.predict_proba(X), powers / powers.sum(1, keepdims=True), atol=1e-5)
+
+
+def test_classifier_minimises_cross_entropy(blobs, classifier):
+    X, y = blobs
+    right = classifier.predict_proba(X)[np.arange(SAMPLES), np.searchsorted(NAMES, y)]
+    assert classifier.model_.evaluate(X, y)["loss"] == pytest.approx(-np.log(right).mean(), rel=1e-4)
+    assert classifier.loss_curve_[0] == pytest.approx(np.log(3), rel=0.5)
+    assert classifier.loss_curve_[-1] < classifier.loss_curve_[0] / 2
+
+
+def test_regressor_predicts_in_units_of_the_targets(values):
+    X, y = values
+    model = PCRegressor(**SMALL | {"epochs": 30}).fit(X, y)
+    assert model.predict(X).shape == (SAMPLES,)
+    assert np.abs(model.predict(X) - y).mean() < 0.2 * y.std()
+    by_network = by_hand(model.model_.network, (X - X.mean(0)) / X.std(0))[:, 0] * y.std() + y.mean()
+    np.testing.assert_allclose(model.predict(X), by_network, rtol=1e-5)
+
+
+def test_regressor_of_several_values(values):
+    X, y = values
+    both = np.stack([y, -1e-3 * y], axis=1)
+    predicted = PCRegressor(**SMALL | {"epochs": 30}).fit(X, both).predict(X)
+    assert predicted.shape == both.shape
+    assert (np.abs(predicted - both).mean(0) < 0.3 * both.std(0)).all()
+    assert PCRegressor(**SMALL).fit(X, y[:, None]).predict(X).shape == (SAMPLES, 1)
+
+
+def test_units_of_the_inputs_do_not_matter(blobs, classifier):
+    X, y = blobs
+    scaled = PCClassifier(**SMALL).fit(X * 1000 - 7, y).predict_proba(X * 1000 - 7)
+    np.testing.assert_allclose(scaled, classifier.predict_proba(X), atol=1e-3)
+    piped = make_pipeline(StandardScaler(), PCClassifier(**SMALL)).fit(X, y)
+    np.testing.assert_allclose(piped.predict_proba(X), classifier.predict_proba(X), atol=1e-3)
+
+
+def test_lists_and_float32_are_as_good(blobs, classifier):
+    X, y = blobs
+    again = PCClassifier(**SMALL).fit(X.tolist(), y.tolist())
+    assert (again.predict_proba(X.astype(np.float32)) == classifier.predict_proba(X)).all()
+
+
+def test_random_state(blobs, classifier):
+    X, y = blobs
+    same = PCClassifier(**SMALL).fit(X, y)
+    assert (same.predict_proba(X) == classifier.predict_proba(X)).all()
+    state = np.random.RandomState(0)
+    first, second, unseeded = (
+        PCClassifier(**SMALL | {"random_state": chosen}).fit(X, y).predict_proba(X) for chosen in (state, state, None)
+    )
+    assert (first == classifier.predict_proba(X)).all()
+    assert (first != second).any()
+    assert (first != unseeded).any()
+
+
+def test_last_batches_are_filled(values, monkeypatch):
+    """60 samples are three batches of 16 and one of 12; five are less than a batch."""
+    X, y = values
+    results = []
+    monkeypatch.setattr(
+        estimators, "fit", lambda *args, **settings: results.append(mupc.fit(*args, **settings)) or results[-1]
+    )
+    models = [PCRegressor(**SMALL).fit(X[:count], y[:count]) for count in (SAMPLES, 5)]
+    assert [result.steps for result in results] == [8 * 4, 8]
+    assert [(model.n_iter_, len(model.loss_curve_)) for model in models] == [(8, 8)] * 2
+    assert models[0].loss_curve_[-1] == pytest.approx(results[0].losses[-4:].mean())
+
+
+def test_partial_fit_goes_on(blobs):
+    X, y = blobs
+    model = PCClassifier(**SMALL)
+    only_ants = y == "ant"
+    model.partial_fit(X[only_ants], y[only_ants], classes=NAMES)
+    scale = model.model_.schema.normalisation.mean
+    for _ in range(20):
+        model.partial_fit(X, y)
+    assert model.score(X, y) > 0.95
+    assert model.n_iter_ == 21
+    assert (model.model_.schema.normalisation.mean == scale).all()
+    assert (model.fit(X, y).model_.schema.normalisation.mean != scale).all()  # from scratch
+
+
+def test_partial_fit_of_values(values):
+    X, y = values
+    model = PCRegressor(**SMALL).partial_fit(X, y)
+    first = model.score(X, y)
+    for _ in range(20):
+        model.partial_fit(X, y)
+    assert model.score(X, y) > max(first, 0.9)
+
+
+def test_methods_by_name_and_by_object(blobs, classifier):
+    X, y = blobs
+    same = PCClassifier(**SMALL, solver=mupc.ErrorSpace(), output_precision=0.01).fit(X, y)
+    assert (same.predict_proba(X) == classifier.predict_proba(X)).all()
+    for name, method in (("bp", mupc.BP()), ("gd", mupc.GradientDescent(lr=0.05, steps=2))):
+        named, given = (PCClassifier(**SMALL, solver=solver).fit(X, y).predict_proba(X) for solver in (name, method))
+        assert (named == given).all()
+        assert (named != classifier.predict_proba(X)).any()
+
+
+def test_what_is_kept_as_it_was_given():
+    model = PCClassifier(width="wide", epochs=-1)
+    assert clone(model).get_params() == model.get_params()
+    assert model.set_params(width=32).width == 32
+    assert "width=32" in repr(model)
+
+
+def test_pickle(blobs, classifier):
+    X, _ = blobs
+    again = pickle.loads(pickle.dumps(classifier))
+    assert (again.predict_proba(X) == classifier.predict_proba(X)).all()
+
+
+def test_models_of_estimators_are_saved_as_any(blobs, classifier, tmp_path):
+    X, _ = blobs
+    mupc.save(tmp_path / "ants.mupc", classifier.model_)
+    assert (mupc.load(tmp_path / "ants.mupc").predict(X) == classifier.predict(X)).all()
+
+
+def test_searches_do_not_compile_again(blobs):
+    X, y = blobs
+    search = GridSearchCV(
+        PCClassifier(**SMALL),
+        {"weight_lr": [0.01, 0.02], "output_precision": [0.01, 0.1], "epochs": [2, 3]},
+        cv=3,
+        error_score="raise",
+    )
+    PCClassifier(**SMALL).fit(X[:40], y[:40]).predict(X[:20])
+    with compilations("advance") as programs:
+        search.fit(X[:59], y[:59])  # folds of 39 and 40 samples
+    assert programs == []
+    assert search.best_score_ > 0.5
+    assert search.best_estimator_.n_iter_ == search.best_params_["epochs"]
+
+
+WRONG = [
+    ({"hidden_layers": 0}, "hidden_layers must be at least 1, got 0"),
+    ({"width": 1.5}, "width must be a whole number, got 1.5"),
+    ({"activation": "relo"}, "activation 'relo' is not known. Did you mean 'relu'?"),
+    ({"parameterisation": "mup"}, "parameterisation 'mup' is not known"),
+    ({"solver": "newton"}, "solver 'newton' is not known. Choose one of: error-space, gd, bp."),
+    ({"solver": 3}, "solver"),
+    ({"output_precision": 0}, "output_precision must be greater than 0, got 0"),
+    ({"epochs": 0}, "epochs must be"),
+    ({"epochs": "many"}, "epochs must be a"),
+    ({"batch_size": 0}, "batch_size must be at least 1, got 0"),
+    ({"weight_lr": -0.1}, "weight_lr must be greater than 0, got -0.1"),
+    ({"optimiser": "adom"}, "optimiser 'adom' is not known. Did you mean 'adam'?"),
+    ({"schedule": "stairs"}, "schedule 'stairs' is not known"),
+    ({"early_stopping": "no"}, "early_stopping must be True or False, got 'no'"),
+    ({"early_stopping": True, "validation_fraction": 1.0}, "validation_fraction must be below 1, got 1"),
+    ({"early_stopping": True, "patience": 0}, "patience must be at least 1, got 0"),
+    ({"random_state": "today"}, "'today' cannot be used to seed"),
+]
+
+
+@pytest.mark.parametrize(("wrong", "message"), WRONG, ids=lambda value: str(value)[:40])
+def test_wrong_arguments(as_users_see_it, blobs, wrong, message):
+    with pytest.raises(ValueError, match=re.escape(message)) as caught:
+        PCClassifier(**SMALL | wrong).fit(*blobs)
+    assert "\n" not in str(caught.value)
+
+
+def test_wrong_data(as_users_see_it, blobs, values, classifier):
+    X, y = blobs
+    hole = X.copy()
+    hole[3, 1] = np.nan
+    for samples, labels, message in (
+        (X[:0], y[:0], "0 sample(s)"),
+        (X, y[:-1], "inconsistent numbers of samples"),
+        (hole, y, "Input X contains NaN"),
+        (X, np.full(SAMPLES, "ant"), "y has one class, 'ant': give samples of two classes or more"),
+        (X, values[1], "Unknown label type: continuous"),
+        (X * 1e300, y, "not finite in float32"),
+        (X[0], y[0], "2D array"),
+    ):
+        with pytest.raises(ValueError, match=re.escape(message)):
+            PCClassifier(**SMALL).fit(samples, labels)
+    with pytest.raises(ValueError, match="not finite"):
+        PCRegressor(**SMALL).fit(X, values[1] * 1e300)
+    with pytest.raises(ValueError, match="expecting 4 features"):
+        classifier.predict(X[:, :2])
+    with pytest.raises(NotFittedError):
+        PCClassifier().predict(X)
+
+
+def test_wrong_partial_fits(as_users_see_it, blobs):
+    X, y = blobs
+    with pytest.raises(ValueError, match="classes are missing: pass all labels in the first call"):
+        PCClassifier(**SMALL).partial_fit(X, y)
+    with pytest.raises(ValueError, match="early_stopping needs all samples"):
+        PCClassifier(**SMALL, early_stopping=True).partial_fit(X, y, classes=NAMES)
+    model = PCClassifier(**SMALL).partial_fit(X, y, classes=NAMES)
+    with pytest.raises(ValueError, match="'dog'"):
+        model.partial_fit(X[:1], ["dog"])
+    with pytest.raises(ValueError, match="classes differ from those of the first call"):
+        model.partial_fit(X, y, classes=["ant", "bee"])
+
+
+OPTIONAL = {"check_array_api_input", "check_classifier_data_not_an_array", "check_regressor_data_not_an_array"}
+"""Checks that need pandas, or a scipy with array API switched on."""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("estimator", [PCClassifier, PCRegressor])
+def test_scikit_learns_own_checks(as_users_see_it, estimator):
+    """All of them: none fails, none is expected to, and those skipped are for optional packages."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        results = check_estimator(estimator(), on_skip=None)
+    skipped = {result["check_name"] for result in results if result["status"] != "passed"}
+    print(f"{estimator.__name__}: {len(results) - len(skipped)} checks passed, skipped: {sorted(skipped)}")
+    assert len(results) > 40
+    assert skipped <= OPTIONAL
+
+
+@pytest.mark.slow
+def test_search_in_two_processes():
+    X, y = load_breast_cancer(return_X_y=True)
+    pipeline = make_pipeline(StandardScaler(), PCClassifier(random_state=0, epochs=5))
+    grid = {"pcclassifier__weight_lr": [0.003, 0.01]}
+    one, two = (GridSearchCV(pipeline, grid, cv=3, n_jobs=jobs).fit(X, y) for jobs in (None, 2))
+    assert one.best_score_ > 0.9
+    np.testing.assert_allclose(one.cv_results_["mean_test_score"], two.cv_results_["mean_test_score"], atol=0.01)
+
+
+@pytest.mark.slow
+def test_defaults_serve_small_tables():
+    X, y = load_iris(return_X_y=True)
+    assert cross_val_score(PCClassifier(random_state=0), X, y, cv=3).mean() > 0.93
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("estimator", [PCClassifier, PCRegressor])
+def test_examples_run(estimator):
+    code = textwrap.dedent(estimator.__doc__.split("```python")[1].split("```")[0])
+    exec(code, {})
