@@ -17,19 +17,6 @@ from ._normalisation import Normalisation
 from ._schema import Schema, one_hot
 
 
-def encode_targets(targets: np.ndarray, out_size: int, classifies: bool) -> np.ndarray:
-    """Return targets as a network of `out_size` outputs learns them: labels one-hot, regression unchanged."""
-    if not classifies:
-        if targets.ndim != 2 or targets.shape[1] != out_size:
-            raise DataError(f"targets have shape {targets.shape}", f"pass values of shape (n, {out_size})")
-        return targets.astype(np.float32)
-    if targets.ndim != 1 or not np.issubdtype(targets.dtype, np.integer):
-        raise DataError(f"labels are {targets.dtype} of shape {targets.shape}", "pass integers of shape (n,)")
-    if len(targets) and not 0 <= targets.min() <= targets.max() < out_size:
-        raise DataError(f"labels run from {targets.min()} to {targets.max()}", f"pass labels 0 to {out_size - 1}")
-    return one_hot(targets, out_size)
-
-
 @dataclass(frozen=True, eq=False, repr=False)
 class Split:
     """One part of a data set, as stored.
@@ -102,8 +89,16 @@ class SampleSource:
     def encode(self, targets: np.ndarray) -> np.ndarray:
         """Return targets of a split as the network learns them, `(n, out_size)` float32: labels one-hot, values of a
         regression scaled."""
-        encoded = encode_targets(np.asarray(targets), self.out_size, self.classes is not None)
-        return encoded if self.classes is not None else self.schema.scale(encoded)
+        targets, size = np.asarray(targets), self.out_size
+        if self.classes is None:
+            if targets.ndim != 2 or targets.shape[1] != size:
+                raise DataError(f"targets have shape {targets.shape}", f"pass values of shape (n, {size})")
+            return self.schema.scale(targets)
+        if targets.ndim != 1 or not np.issubdtype(targets.dtype, np.integer):
+            raise DataError(f"labels are {targets.dtype} of shape {targets.shape}", "pass integers of shape (n,)")
+        if len(targets) and not 0 <= targets.min() <= targets.max() < size:
+            raise DataError(f"labels run from {targets.min()} to {targets.max()}", f"pass labels 0 to {size - 1}")
+        return one_hot(targets, size)
 
 
 @dataclass(frozen=True, eq=False)
