@@ -254,9 +254,8 @@ def test_chunks_follow_from_memory(monkeypatch):
     def run(loop, learner, compute_path):
         assert loop.job.context.weight_lr.shape == loop.job.source.key.shape == learner.step.shape
         sizes.extend(learner.step.shape)
-        return [result] * len(learner.step)
+        return [None] * len(learner.step)
 
-    result = mupc.FitResult(TANH[0], [], np.zeros(0), 0, 0.0, False, "", "float64", "", None, "mse", "")
     monkeypatch.setattr(_fit_many.TrainLoop, "run", run)
     job = mupc.TrainConfig(batch_size=8).job(TANH[0], DATA, mupc.PC(GD[0].algorithm))
     need = _fit_many._bytes(job, TANH[0], DATA)

@@ -3,10 +3,11 @@
 import contextlib
 import os
 import signal
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from types import FrameType
 from typing import Any
 
+SIGNALS = signal.SIGINT, signal.SIGTERM
 NOTE = "stopping after the steps in flight; once more to stop at once.\n"
 
 
@@ -17,18 +18,19 @@ class Interruption:
     `KeyboardInterrupt`. With `at_once` the first one raises too, except inside `gracefully`. Outside the main thread,
     where Python receives no signals, the context does nothing.
 
-    **Arguments:** the name of the command, for the line that is printed when a signal is noted.
+    **Arguments:** the name of the command, for the line that is printed when a signal is noted, and the `signals` to
+    handle.
     """
 
-    def __init__(self, command: str, at_once: bool = False) -> None:
+    def __init__(self, command: str, at_once: bool = False, signals: Sequence[int] = SIGNALS) -> None:
         self._line = f"{command}: {NOTE}"
-        self._at_once = at_once
+        self._at_once, self._signals = at_once, signals
         self._signal: int | None = None
         self._before: dict[int, Any] = {}
 
     def __enter__(self) -> "Interruption":
         with contextlib.suppress(ValueError):
-            for number in (signal.SIGINT, signal.SIGTERM):
+            for number in self._signals:
                 self._before[number] = signal.signal(number, self._note)
         return self
 
@@ -36,6 +38,13 @@ class Interruption:
         for number, handler in self._before.items():
             if handler is not None:  # it was not set by Python
                 signal.signal(number, handler)
+
+    @classmethod
+    def of_script(cls, name: str) -> "Interruption":
+        """Return one for a function that a script calls. It handles Ctrl-C only, and only where that would raise
+        `KeyboardInterrupt`: a handler that the script has set stays."""
+        default = signal.getsignal(signal.SIGINT) is signal.default_int_handler
+        return cls(name, signals=[signal.SIGINT] if default else [])
 
     def __call__(self) -> bool:
         return self._signal is not None

@@ -12,11 +12,13 @@ import numpy as np
 from jax.tree_util import keystr
 
 from ..learning import AlgorithmState
-from ._checkpoints import Checkpoint, Checkpoints
-from ._state import Position, TrainState
+from ..network import AbstractNetwork
+from ._checkpoints import Arrays, Checkpoint, Checkpoints
+from ._state import Position, Record, TrainState, best_record
 from ._step import Trace
 
 Tree = TypeVar("Tree")
+Histories = list[list[Record]]
 
 PAUSE = 10
 """After a checkpoint, wait at least this many times as long as it took to write: at most a tenth of the time goes into
@@ -29,12 +31,15 @@ WAIT = 5.0
 class CheckpointPolicy:
     """Save one run, or many side by side, to `checkpoints`: after each `every` steps, or after evaluations.
 
+    With `keeps_best`, the network of the best evaluation so far is saved, too.
+
     `saved` is the step and the number of records of the last checkpoint. Evaluations before `next_checkpoint_time` do
     not write one.
     """
 
     checkpoints: Checkpoints | None = None
     every: int | None = None
+    keeps_best: bool = False
     saved: tuple[int, int] | None = None
     next_checkpoint_time: float = 0.0
 
@@ -63,6 +68,8 @@ class CheckpointPolicy:
             trees["trace"] = position.trace
         if last_finite.state is not position.state:
             trees["good"] = last_finite.state
+        if state.best is not None and state.best is not position.state.network:
+            trees["best"] = state.best
         history = state.histories if position.many else state.histories[0]
         about = {"history": history, "seconds": position.seconds, "good": last_finite.step}
         self.checkpoints.save(position.step, _arrays(trees), about)
@@ -97,9 +104,24 @@ class CheckpointPolicy:
         if any(name.startswith("good.") for name in arrays):
             last_finite = Position(_filled(template, "good", arrays, found.path), about["good"])
         histories = about["history"] if position.many else [about["history"]]
-        state = TrainState(position, last_finite, histories, (arrays["losses"],) if "losses" in arrays else ())
+        losses = (arrays["losses"],) if "losses" in arrays else ()
+        best = self._best(found, arrays, position, histories) if self.keeps_best else None
+        state = TrainState(position, last_finite, histories, losses, best)
         self.saved = found.step, state.records
         return state
+
+    def _best(self, found: Checkpoint, arrays: Arrays, position: Position, histories: Histories) -> AbstractNetwork:
+        """Return the network of the best evaluation before a checkpoint."""
+        network = position.state.network
+        if any(name.startswith("best.") for name in arrays):
+            return _filled(network, "best", arrays, found.path)
+        best = best_record(histories[0])
+        if best is None or best["step"] != found.step or position.traces:
+            raise ValueError(
+                f"{found.path} does not hold the best network of the steps before it, because it was written without "
+                "restore_best: leave that out, or train from the start in another folder."
+            )
+        return network
 
 
 def _arrays(trees: dict[str, Any]) -> dict[str, np.ndarray]:

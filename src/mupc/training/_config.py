@@ -201,6 +201,12 @@ class TrainConfig:
                     f"of the network is {getattr(network, name)}, but {dataset.name} needs {size}.",
                     "Create the network that way.",
                 )
+        if (self.patience is not None or self.keeps_best) and not dataset.validation:
+            raise checks.ArgumentError(
+                "restore_best" if self.patience is None else "patience",
+                f"needs a validation split, and {dataset.name} does not have one.",
+                "Set {validation} where the data is loaded, or leave it out.",
+            )
         if self.augment and dataset.image_shape is None:
             raise checks.ArgumentError(
                 "augment", f"needs images, and {dataset.name} does not have any.", "Leave it out."

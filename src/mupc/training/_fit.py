@@ -7,6 +7,7 @@ from typing import Any
 
 from ..data import Dataset
 from ..inference import AbstractSolver
+from ..io import Interruption
 from ..learning import AbstractAlgorithm
 from ..network import Network
 from ._checkpoint_policy import CheckpointPolicy
@@ -49,6 +50,7 @@ def fit(
     - `callbacks`: called with a `mupc.TrainStatus` after each evaluation: its `record`, `history` and `network`. One
       that returns True ends the run.
     - `stop`: asked after each evaluation and checkpoint; training ends there, with a checkpoint, once it returns True.
+      Without it, Ctrl-C does the same: the result has what was learnt so far. A second Ctrl-C ends it at once.
 
     **Example:**
 
@@ -67,10 +69,12 @@ def fit(
     check_hooks(metrics, callbacks, stop)
     evaluate = Evaluation(DevicePrograms(), job, dataset, metrics)
     with contextlib.ExitStack() as stack:
-        policy = CheckpointPolicy(every=config.checkpoint_every)
+        policy = CheckpointPolicy(every=config.checkpoint_every, keeps_best=config.keeps_best)
         if config.checkpoints is not None:
             about = describe_run(job, network, dataset.schema, plan.batches.content)
             policy.checkpoints = stack.enter_context(Checkpoints(config.checkpoints, about, config.keep))
+        if stop is None:
+            stop = stack.enter_context(Interruption.of_script("mupc.fit"))
         loop = TrainLoop(job, plan, evaluate, callbacks, policy, config, stop)
         (result,) = loop.run(job.algorithm.init(network, job.context), config.compute_path(network, algorithm))
     if result.diverged:

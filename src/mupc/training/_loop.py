@@ -16,7 +16,7 @@ from ._checkpoint_policy import CheckpointPolicy
 from ._config import StepPlan, TrainConfig
 from ._evaluation import Callbacks, Evaluation, TrainStatus
 from ._result import FitResult, describe_end
-from ._state import BACK_TO, TrainState, halvings, has_diverged
+from ._state import BACK_TO, TrainState, evaluations_since_best, halvings, has_diverged
 from ._step import Trace, TrainJob
 
 HALVINGS = 5
@@ -57,11 +57,10 @@ class TrainLoop:
         start = TrainState.start(learner, runs)
         state = self.policy.resume(start, blank)
         if state is None:
-            state = start
-            self._look(state)
+            state = self._look(start)
         else:
             self.begin -= max(history[-1]["seconds"] for history in state.histories)
-        while state.position.step < plan.total and not state.all_diverged and not self._stops():
+        while state.position.step < plan.total and not state.all_diverged and not self._stops(state):
             state = self._advance(state, blank)
         state = self._save_where_it_stopped(state)
         losses = state.all_losses(blank)
@@ -83,14 +82,14 @@ class TrainLoop:
         state = state._replace(position=position.after(learner, trace, end, time.perf_counter() - started))
         back = False
         if end == evaluation:
-            self._look(state)
+            state = self._look(state)
             back = state.goes_back
             state = state.evaluated(self.programs)
         if not state.all_diverged:
             self.policy.save(state, now=back, last=state.position.step == self.plan.total)
         return state
 
-    def _look(self, state: TrainState) -> None:
+    def _look(self, state: TrainState) -> TrainState:
         """Evaluate, and add a record to the history of every run that goes on."""
         position = state.position
         trace = position.trace
@@ -112,6 +111,7 @@ class TrainLoop:
                 record |= {BACK_TO: state.last_finite.step, "weight_lr": rate}
             history.append(record)
             self._call_back(state, index)
+        return state.with_best() if self.config.keeps_best else state
 
     def _call_back(self, state: TrainState, index: int) -> None:
         if not self.callbacks:
@@ -122,8 +122,12 @@ class TrainLoop:
         for callback in self.callbacks:
             self.ended |= callback(status) is True
 
-    def _stops(self) -> bool:
-        return self.ended or (self.stop is not None and self.stop())
+    def _stops(self, state: TrainState) -> bool:
+        return self._out_of_patience(state) or self.ended or (self.stop is not None and self.stop())
+
+    def _out_of_patience(self, state: TrainState) -> bool:
+        patience = self.config.patience
+        return patience is not None and evaluations_since_best(state.histories[0]) >= patience
 
     def _save_where_it_stopped(self, state: TrainState) -> TrainState:
         if state.position.step == self.plan.total or state.all_diverged:
@@ -138,6 +142,7 @@ class TrainLoop:
         if has_diverged(history):
             losses = losses[: history[-1]["step"]]
         rates = [record["steps_per_second"] for record in history[2:] or history[1:]]
+        ended = state.position.step == self.plan.total or has_diverged(history) or self._out_of_patience(state)
         return FitResult(
             network=cast(Network, state.network(self.programs, index)),
             history=history,
@@ -145,7 +150,11 @@ class TrainLoop:
             steps=len(losses),
             seconds_per_step=1 / float(np.median(rates)) if rates else math.nan,
             diverged=bool(history[-1]["diverged"]),
-            message=describe_end(history, has_diverged(history), state.position.step, self.plan.total),
+            stopped=not ended,
+            message=describe_end(
+                history, state.position.step, self.plan.total, self.config.patience, state.best is not None
+            ),
+            restored=state.best is not None,
             precision=self.job.context.precision,
             compute_path=compute_path,
             schema=None if self.job.source.format.unsupervised else self.evaluate.schema,

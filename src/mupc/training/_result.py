@@ -6,21 +6,23 @@ import numpy as np
 
 from ..data import Schema
 from ..inference import LossFunction
-from ..io import checks
+from ..io import checks, counted
 from ..network import Network
 from ..prediction import Model
-from ._state import BACK_TO, Record
+from ._state import BACK_TO, Record, best_record, evaluations_since_best, has_diverged
 
 
 @dataclasses.dataclass(frozen=True)
 class FitResult:
     """The result of `fit`.
 
-    - `network`: as trained; after a divergence that of the last evaluation that was finite.
+    - `network`: as trained; with `restore_best` that of the best evaluation, and after a divergence that of the last
+      evaluation that was finite.
     - `history`: one record per evaluation, the first before any training.
     - `losses`: the training loss of every step, of the prediction made before learning from its batch.
     - `steps` taken, `seconds_per_step` (median over intervals, without compiling where there is more than one),
       `diverged`, `message` (why it ended) and `precision`.
+    - `stopped`: whether a callback, `stop` or Ctrl-C ended it. `restored`: whether `network` is the best.
     - `compute_path`: a line on the precision, the device and its kernels, or why they were not used.
     - `schema` (None if unsupervised), `loss` and `data`: what `model` has in addition to the network.
     """
@@ -31,6 +33,8 @@ class FitResult:
     steps: int
     seconds_per_step: float
     diverged: bool
+    stopped: bool
+    restored: bool
     message: str
     precision: str
     compute_path: str
@@ -52,17 +56,37 @@ class FitResult:
         return [record for record in self.history if not record["diverged"]][-1]
 
     @property
-    def stopped(self) -> bool:
-        """Whether a callback or `stop` ended it before its last step."""
-        return not self.diverged and self.steps < self.history[-1]["total_steps"]
+    def best(self) -> Record | None:
+        """The record with the best score on the validation split (the highest accuracy, then the lowest loss); None
+        without one. It is that of `network` if `restored`."""
+        return best_record(self.history)
 
 
-def describe_end(history: list[Record], diverged: bool, step: int, total: int) -> str:
-    """Return a sentence on how training ended."""
-    if diverged:
+def describe_end(history: list[Record], step: int, total: int, patience: int | None, restored: bool) -> str:
+    """Return a sentence on how training ended and, where it was `restored`, on the best network."""
+    unlucky = evaluations_since_best(history)
+    best = "the best on the validation split"
+    if has_diverged(history):
         before, last = history[-2], history[-1]
-        return (
+        reason = (
             f"training diverged between step {before.get(BACK_TO, before['step'])} and step {last['step']}: the loss "
-            "or a weight is not finite. Lower the learning rates; the last finite network was kept."
+            "or a weight is not finite. Lower the learning rates"
         )
-    return "all steps were taken" if step == total else f"training was stopped after {step} of {total} steps"
+        if not restored:
+            return f"{reason}; the last finite network was kept."
+    elif patience is not None and unlucky >= patience:
+        score = "accuracy" if "validation_accuracy" in history[-1] else "loss"
+        reason = f"stopped after {counted(unlucky, 'evaluation')} without a better validation {score}"
+        best = "the best"
+    elif step == total:
+        reason = "all steps were taken"
+    else:
+        reason = f"training was stopped after {step} of {total} steps"
+    return f"{reason}; {best}, {_best_score(history)}, was kept" if restored else reason
+
+
+def _best_score(history: list[Record]) -> str:
+    best = best_record(history)
+    assert best is not None
+    accuracy, loss = best.get("validation_accuracy"), best["validation_loss"]
+    return f"{f'{loss:.4g}' if accuracy is None else f'{100 * accuracy:.1f} %'} at step {best['step']}"

@@ -64,12 +64,14 @@ class TrainState(NamedTuple):
 
     - `position`: where it stands. `last_finite`: each run as of its last evaluation that was finite.
     - `histories`: the records of each run. `losses`: the training losses of all runs, one array for each interval.
+    - `best`: the network of the best evaluation so far, where it is kept.
     """
 
     position: Position
     last_finite: Position
     histories: list[list[Record]]
     losses: tuple[np.ndarray, ...] = ()
+    best: AbstractNetwork | None = None
 
     @classmethod
     def start(cls, state: AlgorithmState, runs: tuple[int, ...]) -> "TrainState":
@@ -92,6 +94,11 @@ class TrainState(NamedTuple):
         """Whether the last evaluation found a divergence after which training goes on from before it."""
         return bool(self.histories[0]) and BACK_TO in self.histories[0][-1]
 
+    def with_best(self) -> "TrainState":
+        """Return the state with the network kept that was just evaluated, if it is the best so far."""
+        (history,) = self.histories
+        return self._replace(best=self.position.state.network) if best_record(history) is history[-1] else self
+
     def evaluated(self, programs: DevicePrograms) -> "TrainState":
         """Return the state after an evaluation: back after a divergence, otherwise with the runs that are finite."""
         if self.goes_back:
@@ -105,10 +112,13 @@ class TrainState(NamedTuple):
         elif not diverged.all():
             kept = programs.choose(jnp.asarray(diverged), last_finite.state, position.state)
             last_finite = position._replace(state=kept)
-        return TrainState(position, last_finite, self.histories, losses)
+        return self._replace(position=position, last_finite=last_finite, losses=losses)
 
     def network(self, programs: DevicePrograms, index: int) -> AbstractNetwork:
-        """Return the network of one run; after a divergence the last that was finite."""
+        """Return the network of one run: the best where it was kept, and after a divergence the last that was
+        finite."""
+        if self.best is not None:
+            return self.best
         diverged = has_diverged(self.histories[index])
         return programs.pick((self.last_finite if diverged else self.position).state.network, index)
 
@@ -121,6 +131,23 @@ class TrainState(NamedTuple):
 def has_diverged(history: list[Record]) -> bool:
     """Return whether a run has diverged for good. Before the first step none has."""
     return bool(history) and history[-1]["step"] > 0 and history[-1]["diverged"] and BACK_TO not in history[-1]
+
+
+def best_record(history: list[Record]) -> Record | None:
+    """Return the record of the best score on the validation split, the first of equals: the highest accuracy, then the
+    lowest loss; None without such a split. Where there are no classes, the lowest loss counts."""
+
+    def score(record: Record) -> tuple[float, float]:
+        return record.get("validation_accuracy", 0.0), -record["validation_loss"]
+
+    scored = [record for record in history if "validation_loss" in record and not record["diverged"]]
+    return max(scored, key=score, default=None)
+
+
+def evaluations_since_best(history: list[Record]) -> int:
+    """Return how many evaluations there were after the best."""
+    best = best_record(history)
+    return 0 if best is None else sum(record["step"] > best["step"] for record in history)
 
 
 def halvings(history: list[Record]) -> int:
