@@ -118,17 +118,17 @@ class Model(eqx.Module):
         if self.schema.task == "classification":
             return {"accuracy": float(np.mean(outputs.argmax(axis=1) == self.schema.indices(y)))} | loss
         true, found = (np.asarray(part, np.float64).reshape(outputs.shape) for part in (y, self.schema.decode(outputs)))
-        return regression_scores(true, found) | loss
+        errors = found - true
+        means = regression_scores((errors**2).mean(axis=0), np.abs(errors).mean(axis=0), true.var(axis=0))
+        return means | loss
 
 
-def regression_scores(targets: np.ndarray, predictions: np.ndarray) -> dict[str, float]:
-    """Return R² (mean over outputs; NaN if the targets of one are all equal), and the mean absolute and the root mean
-    square error, from targets and predictions (n, outputs)."""
-    errors = predictions - targets
-    squares, spread = np.mean(errors**2, axis=0), np.var(targets, axis=0)
+def regression_scores(squares: np.ndarray, sizes: np.ndarray, spread: np.ndarray) -> dict[str, float]:
+    """Return R² (mean over outputs; NaN if the targets of one are all equal), the mean absolute and the root mean
+    square error, from each output's mean square and absolute error and the variance of its targets."""
     with np.errstate(divide="ignore", invalid="ignore"):
         r2 = np.where(spread > 0, 1 - squares / spread, np.nan)
-    return {"r2": float(r2.mean()), "mae": float(np.abs(errors).mean()), "rmse": float(np.sqrt(squares.mean()))}
+    return {"r2": float(r2.mean()), "mae": float(sizes.mean()), "rmse": float(np.sqrt(squares.mean()))}
 
 
 def compute_outputs(network: AbstractNetwork, x: np.ndarray) -> np.ndarray:

@@ -13,6 +13,7 @@ from ..data import Dataset
 from ..diagnostics import layers_that_learn
 from ..io import checks
 from ..network import Network
+from ..prediction import regression_scores
 from ._batches import bucket, learned
 from ._state import BACK_TO, Position, Record
 from ._step import Chunks, DevicePrograms, SplitScores, Trace, TrainJob
@@ -110,14 +111,6 @@ class Evaluation:
                 measured = regression_scores(self.units**2 * squares, self.units * sizes, self.spreads[name])
                 found |= {f"{name}_{key}": value for key, value in measured.items()}
         return found | {"diverged": not (finite and bool(scores.finite))}
-
-
-def regression_scores(squares: np.ndarray, sizes: np.ndarray, spread: np.ndarray) -> dict[str, float]:
-    """Return R² (mean over outputs; NaN if the targets of one are all equal), the mean absolute and the root mean
-    square error, from each output's mean square and absolute error and the variance of its targets."""
-    with np.errstate(divide="ignore", invalid="ignore"):
-        r2 = np.where(spread > 0, 1 - squares / spread, np.nan)
-    return {"r2": float(r2.mean()), "mae": float(sizes.mean()), "rmse": float(np.sqrt(squares.mean()))}
 
 
 def _chunks(raw: np.ndarray, targets: np.ndarray) -> Chunks:
