@@ -11,10 +11,11 @@ import jax.random as jr
 import numpy as np
 import pytest
 from PIL import Image
+from sklearn import metrics
 
 import mupc as library
 from mupc import data
-from mupc.data import Normalisation, Schema
+from mupc.data import Column, Normalisation, Schema
 
 PIXELS = Normalisation(scale=1 / 255, mean=0.4, std=0.3)
 
@@ -142,6 +143,79 @@ def test_regression(mupc, model, samples):
         refused(run, "new.npz: y makes targets of shape (4, 1)", "outputs of shape (4, 2)", "one target per sample")
 
 
+HOUSES = "size,rooms,price\n" + "".join(f"{s},{r},{3000 * s + 20000 * r}.5\n" for s in range(20, 60) for r in (1, 2, 4))
+KINDS = "size,colour,kind\n" + "".join(
+    f"{s},{'red' if s % 2 else 'blue'},{'big' if s > 40 else 'a b'}\n" for s in range(20, 60)
+)
+
+
+def fitted(path, text, target, loss):
+    """The model of a small network that learnt a table."""
+    path.write_text(text)
+    table = data.load(path, target=target, **({"one_hot": True} if "colour" in text else {}))
+    network = library.Network(table.in_size, table.out_size, width=6, hidden_layers=2, key=jr.key(3))
+    energy = library.Energy(loss=loss)
+    return library.fit(network, table, library.BP(), energy=energy, epochs=10, batch_size=10).model
+
+
+def test_values_of_a_table_are_in_its_units(mupc, tmp_path):
+    model = fitted(tmp_path / "houses.csv", HOUSES, "price", "mse")
+    library.save(tmp_path / "m", model)
+    (tmp_path / "new.csv").write_text("rooms,price,owner,size\n2,190000,Ann,50\n4,170000,Bob,30\n1,80001,Cy,20\n")
+    run = mupc("predict", tmp_path / "m", tmp_path / "new.csv", "--out", tmp_path / "p.csv")
+    assert run.code == 0, run.err
+    with (tmp_path / "p.csv").open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert list(rows[0]) == ["sample", "target_price", "output_price"]
+    truth = np.array([190000, 170000, 80001])
+    found = np.array([float(row["output_price"]) for row in rows])
+    np.testing.assert_allclose(found, model.predict(np.array([[50, 2], [30, 4], [20, 1]])), rtol=1e-6)
+    summary = json.loads(mupc("predict", tmp_path / "m", tmp_path / "new.csv", "--json").out)
+    assert summary["r2"] == pytest.approx(metrics.r2_score(truth, found), rel=1e-5)
+    assert summary["mae"] == pytest.approx(np.abs(truth - found).mean(), rel=1e-5)
+    assert summary["rmse"] == pytest.approx(np.sqrt(np.mean((truth - found) ** 2)), rel=1e-5)
+    for part in (f"R² {summary['r2']:.4f}", "mean absolute error", "mse loss (½ squared error, summed over outputs)"):
+        assert part in run.out
+    (tmp_path / "new.csv").write_text("size,rooms\n50,2\n")
+    assert json.loads(mupc("predict", tmp_path / "m", tmp_path / "new.csv", "--json").out)["r2"] is None
+
+
+def test_classes_of_a_table_have_its_names(mupc, tmp_path):
+    model = fitted(tmp_path / "kinds.csv", KINDS, "kind", "cross-entropy")
+    library.save(tmp_path / "m", model)
+    run = mupc("predict", tmp_path / "m", tmp_path / "kinds.csv", "--out", tmp_path / "p.csv")
+    assert run.code == 0 and "accuracy" in run.out, run.err
+    with (tmp_path / "p.csv").open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert list(rows[0]) == ["sample", "class", "label", "probability", "output_a b", "output_big"]
+    for row in rows:
+        best = max(("a b", "big"), key=lambda name: float(row[f"output_{name}"]))
+        assert row["class"] == best
+    assert [row["label"] for row in rows] == ["big" if s > 40 else "a b" for s in range(20, 60)]
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("", "it is empty"),
+        ("size,colour\n", "no rows"),
+        ("size,kind\n30,big\n", "'colour'"),
+        ("size,colour\n30,green\n", "'green'"),
+        ("size,colour\n,red\n", "'size'"),
+        ("size,colour\ntall,red\n", "'tall'"),
+        ("size,colour\n30\n", "row 1 has 1 cells"),
+        ("size,colour,kind\n30,red,huge\n", "'huge'"),
+    ],
+)
+def test_tables_that_cannot_be_used(mupc, tmp_path, text, said):
+    schema = Schema(
+        columns=(Column("size"), Column("colour", ("blue", "red"))), labels=("a b", "big"), targets=("kind",)
+    )
+    library.save(tmp_path / "m", library.Model(make(3, 2), schema))
+    (tmp_path / "new.csv").write_text(text)
+    refused(mupc("predict", tmp_path / "m", tmp_path / "new.csv"), "new.csv: ", said)
+
+
 def test_the_table(mupc, model, samples, tmp_path):
     path = model(make(12, 3), normalisation=PIXELS, labels=(0, 1, 2))
     run = mupc("predict", path, samples(x=random_pixels(25, 12), y=np.arange(25) % 3))
@@ -198,6 +272,15 @@ def test_colour_images_are_read_channel_first(mupc, model, tmp_path):
     np.testing.assert_allclose([row["outputs"] for row in found["first"]], outputs, rtol=1e-4, atol=1e-5)
 
 
+def test_subfolders_are_named_after_classes(mupc, model, tmp_path):
+    path = model(make(16, 2), normalisation=PIXELS, image_shape=(4, 4), labels=("cat", "dog"))
+    save_images(tmp_path / "new", random_pixels(2, 4, 4), ["dog/a.png", "cat/b.png"])
+    found = json.loads(mupc("predict", path, tmp_path / "new", "--json").out)
+    assert [row["label"] for row in found["first"]] == ["cat", "dog"]
+    path = model(make(16, 2), normalisation=PIXELS, image_shape=(4, 4))
+    refused(mupc("predict", path, tmp_path / "new"), "subfolder 'cat'", "move them out")
+
+
 def test_grey_and_colour_are_converted_and_sizes_only_when_asked(mupc, model, tmp_path):
     network = make(3 * 4 * 4, 3)
     path = model(network, normalisation=PIXELS, image_shape=(3, 4, 4), labels=(0, 1, 2))
@@ -222,11 +305,11 @@ def test_image_folders_that_cannot_be_used(mupc, model, tmp_path):
     path = model(make(16, 3), **grey)
     refused(mupc("predict", path, build("empty")), "holds no .png, .jpg, .jpeg files")
     refused(mupc("predict", path, build("mixed", a_png=b"", **{"0__a_png": b""})), "move them apart")
-    refused(mupc("predict", path, build("named", cats__a_png=b"")), "subfolder 'cats'", "0, 1")
+    refused(mupc("predict", path, build("named", cats__a_png=b"")), "subfolder 'cats'", "after classes: 0, 1, 2")
     refused(mupc("predict", path, build("broken", a_png=b"\x89PNG\r\n\x1a\nbroken")), "a.png cannot be read")
     refused(mupc("predict", path, build("gif", a_png=b"GIF89a" + bytes(40))), "neither PNG nor JPEG")
     save_images(tmp_path / "label", [random_pixels(4, 4)], ["7/a.png"])
-    refused(mupc("predict", path, tmp_path / "label"), "label 7 of sample 0 is unknown: use 0, 1, 2")
+    refused(mupc("predict", path, tmp_path / "label"), "subfolder '7'", "0, 1, 2")
     save_images(tmp_path / "deep", [random_pixels(4, 4).astype(np.uint16) * 256], ["a.png"])
     refused(mupc("predict", path, tmp_path / "deep"), "save it with 8 bits")
     path = model(make(16, 3), **grey | {"image_shape": None})

@@ -12,12 +12,13 @@ from .runner import Command, CommandResult, Session
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class PredictFlags(ScreenFlags):
     """Predict new samples with a trained network. The file of `mupc export` says how samples are normalised. Images of
-    a folder count from 0 for black to 255 for white; subfolders named 0, 1, 2 … are their labels."""
+    a folder count from 0 for black to 255 for white; subfolders named after classes are their labels."""
 
     model: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="MODEL")]
     """A file of `mupc export` or mupc.save, or a run folder of `mupc train`."""
     data: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="DATA")]
-    """A .npz file with samples x, as the training data stored them, and perhaps targets y; or a folder of images."""
+    """New samples as the training data had them: a .csv table, a .npz file with x, or a folder of images. If it has
+    targets (the column, y, or subfolders), predictions are compared with them."""
     out: Annotated[str | None, hint("(optional)", "FILE.npz|.csv|.json")] = None
     """Write class and outputs of every sample."""
     resize: tyro.conf.FlagCreatePairsOff[bool] = False

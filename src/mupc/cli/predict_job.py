@@ -76,7 +76,7 @@ def _open_images(folder: Path, model: Model, resize: bool) -> Samples:
         raise ValueError("the model does not say what images it takes: export its run again, or give a .npz file.")
     if isinstance(scale, np.ndarray) or not 0 < scale < 1:
         raise ValueError("the model was trained on numbers other than pixels: give its samples as x in a .npz file.")
-    images, unit = find_images(folder), 1 / (scale * WHITE)  # digits count to 16, others to 255
+    images, unit = find_images(folder, model.schema), 1 / (scale * WHITE)  # digits count to 16, others to 255
 
     def read(start: int, stop: int) -> np.ndarray:
         pixels = images.read(start, stop, shape, resize)
@@ -149,9 +149,11 @@ def _as_npz(columns: Columns, names: list[str]) -> bytes:
 def _as_csv(columns: Columns, names: list[str]) -> bytes:
     wide: Columns = {}
     for title, column in columns.items():
-        name = "output" if title == "outputs" else title
-        parts = zip(names, column.T, strict=True) if column.ndim == 2 else ()
-        wide |= {f"{name}_{one}": part for one, part in parts} or {name: column}
+        if title in ("outputs", "target"):  # one column for each output
+            parts = zip(names, column.reshape(len(column), -1).T, strict=True)
+            wide |= {f"{title.removesuffix('s')}_{name}": part for name, part in parts}
+        else:
+            wide[title] = column
     text = io.StringIO()
     writer = csv.writer(text)
     writer.writerow(wide)
@@ -191,7 +193,7 @@ def _quality(summary: Summary) -> str:
     loss = f"{describe_loss(summary['loss_kind'])} {summary['loss']:.4f}"
     if summary["accuracy"] is not None:
         return f"accuracy {percent(summary['accuracy'])}, {loss}"
-    errors = f"mean absolute error {summary['mae']:.4g}, root mean square error {summary['rmse']:.4g}"
+    errors = f"mean absolute error {_number(summary['mae'])}, root mean square error {_number(summary['rmse'])}"
     return f"R² {summary['r2']:.4f}, {errors}, {loss}"
 
 
@@ -199,4 +201,9 @@ def _text(value: Any) -> str:
     """Return the text of a cell, with the brackets escaped that rich would take for markup."""
     if isinstance(value, np.ndarray):
         return " ".join(_text(part) for part in value[:4])
-    return f"{value:.4g}" if isinstance(value, np.floating) else str(value).replace("[", r"\[")
+    return _number(float(value)) if isinstance(value, np.floating) else str(value).replace("[", r"\[")
+
+
+def _number(value: float) -> str:
+    """Return a number with four digits, and large ones whole, as 123,456."""
+    return f"{value:,.0f}" if 1e4 <= abs(value) < 1e12 else f"{value:.4g}"

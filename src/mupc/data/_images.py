@@ -1,4 +1,4 @@
-"""Folders of images: PNG and JPEG files in the order of their names. Subfolders named 0, 1, 2 … are classes."""
+"""Folders of images: PNG and JPEG files in the order of their names. Subfolders are named after classes."""
 
 from __future__ import annotations
 
@@ -9,7 +9,9 @@ from pathlib import Path
 
 import numpy as np
 
-from ._errors import DataError
+from ._columns import quoted
+from ._errors import DataError, escaped
+from ._schema import Schema
 
 _SUFFIXES = (".png", ".jpg", ".jpeg")
 _FORMATS = ("PNG", "JPEG")  # no other decoder of the imaging library is used
@@ -31,22 +33,24 @@ class ImageFolder:
         return np.stack([read_image(path, image_shape, resize) for path in self.files[start:stop]])
 
 
-def find_images(folder: Path) -> ImageFolder:
-    """Return the images in a folder, or in its subfolders named 0, 1, 2 …; other files are ignored."""
+def find_images(folder: Path, schema: Schema) -> ImageFolder:
+    """Return the images in a folder, or in its subfolders named after the classes of a schema (their labels, or the
+    names of these); other files are ignored."""
     own = _images(folder)
     below = sorted(path for path in folder.iterdir() if path.is_dir() and _images(path))
     if own and below:
         raise DataError(f"{folder} holds images and a folder of images ({below[0].name})", "move them apart")
-    wrong = [path.name for path in below if not (path.name.isascii() and path.name.isdecimal() and len(path.name) < 9)]
+    labels = schema.labels or ()
+    known = dict(zip(schema.class_names or (), labels, strict=False)) | {str(label): label for label in labels}
+    wrong = [path.name for path in below if path.name not in known]
     if wrong:
-        raise DataError(
-            f"{folder} has images in a subfolder {wrong[0]!r}", "name subfolders after their classes, 0, 1 …"
-        )
+        cure = f"name subfolders after classes: {escaped(quoted(labels))}" if labels else "move them out of it"
+        raise DataError(f"{folder} has images in a subfolder {wrong[0]!r}", cure)
     if not (own or below):
         raise DataError(f"{folder} holds no {', '.join(_SUFFIXES)} files", "give a folder of images, or a .npz file")
     files = own or [path for part in below for path in _images(part)]
-    labels = np.array([int(path.parent.name) for path in files], np.int32) if below else None
-    return ImageFolder(tuple(files), tuple(str(path.relative_to(folder)) for path in files), labels)
+    targets = np.array([known[path.parent.name] for path in files]) if below else None
+    return ImageFolder(tuple(files), tuple(str(path.relative_to(folder)) for path in files), targets)
 
 
 def read_image(path: Path, image_shape: Sequence[int], resize: bool = False) -> np.ndarray:
