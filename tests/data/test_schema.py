@@ -44,7 +44,8 @@ def test_truth_values_are_labels():
 
 def test_labels_in_other_forms_are_understood():
     schema = Schema(labels=(0, 1, 2))
-    for y in (np.array([2.0, 0.0]), np.array([[2], [0]]), np.array([[0, 0, 1], [1, 0, 0]]), np.array([2, 0], ">u2")):
+    for y in (np.array([2.0, 0.0]), np.array([[2], [0]]), np.array([[0, 0, 1], [1, 0, 0]]), np.array([2, 0], ">u2"),
+              np.array([np.int64(2), np.float32(0)], object)):  # fmt: skip
         assert schema.indices(y).tolist() == [2, 0]
 
 

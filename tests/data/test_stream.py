@@ -78,7 +78,7 @@ def test_values_are_in_the_users_units():
 
 X, Y, OF_THREE = np.ones((4, 2)), [0, 1, 0, 1], standardisation(np.eye(3))
 BAD = {
-    "none": ([], {}, ["batch 0 of epoch 0 of stream: there is none"]),
+    "none": ([], {}, ["batch 0 of epoch 0 of the stream: there is none"]),
     "no pair": ([X], {}, ["batch 0", "it is ndarray, not a pair", "make pairs (x, y)"]),
     "a triple": ([(X, Y, Y)], {}, ["it is tuple, not a pair"]),
     "no samples": ([(X[:0], Y[:0])], {}, ["it has no samples"]),
@@ -92,8 +92,8 @@ BAD = {
     "one label": ([(X, Y)], {"labels": ["a"]}, ["two or more"]),
     "other normalisation": ([(X, Y)], {"normalisation": OF_THREE}, ["x has samples of 2 values, and training had 3"]),
     "other images": ([(X[:, None], Y)], {"normalisation": OF_THREE}, ["2 and 3 values"]),
-    "test": ([(X, Y)], {"test": (X[:, :1], Y)}, ["test of stream: x is float32 of shape (4, 1), and in the first"]),
-    "no pair to validate": ([(X, Y)], {"validation": X}, ["validation of stream: it is ndarray, not a pair"]),
+    "test": ([(X, Y)], {"test": (X[:, :1], Y)}, ["test of the stream: x is float32 of shape (4, 1), and in the first"]),
+    "no pair to validate": ([(X, Y)], {"validation": X}, ["validation of the stream: it is ndarray, not a pair"]),
 }  # fmt: skip
 
 
@@ -107,11 +107,11 @@ def test_bad_first_batches(case):
 @pytest.mark.parametrize(
     "second, said",
     [
-        ((X[:3], Y[:3]), "batch 1 of epoch 1 of stream: it has 3 samples, not 4"),
+        ((X[:3], Y[:3]), "batch 1 of epoch 1 of the stream: it has 3 samples, not 4"),
         ((np.ones((4, 3)), Y), "x is float32 of shape (4, 3)"),
         ((X.astype(np.uint8), Y), "x is uint8 of shape (4, 2)"),
-        ((X, [0, 1, 7, 0]), "batch 1 of epoch 1 of stream: label 7 of sample 2 is unknown"),
-        (None, "batch 1 of epoch 1 of stream: there is none"),
+        ((X, [0, 1, 7, 0]), "batch 1 of epoch 1 of the stream: label 7 of sample 2 is unknown"),
+        (None, "batch 1 of epoch 1 of the stream: there is none"),
     ],
 )
 def test_batches_that_differ_are_numbered(second, said):
@@ -125,7 +125,7 @@ def test_epochs_that_are_too_short():
     held = clusters(0)
     stream = from_batches(lambda epoch: held, 4, LABELS)
     list(stream.epoch(0))
-    with raises_line("epoch 1 of stream ended after 0 of 4 batches", "batches_per_epoch"):
+    with raises_line("epoch 1 of the stream ended after 0 of 4 batches", "batches_per_epoch"):
         list(stream.epoch(1))
 
 

@@ -175,6 +175,13 @@ def test_bad_tables_are_named_with_the_cure(tmp_path, case):
         data.load(write(tmp_path, text), **{"target": "y"} | options)
 
 
+def test_a_table_can_be_checked(tmp_path):
+    (good,) = data.check(write(tmp_path, csv("area", "kind")))
+    assert good.ok and good.message == "read 20 rows of 2 columns: 'area', 'kind'"
+    (bad,) = data.check(write(tmp_path, ""))
+    assert not bad.ok and "it is empty" in bad.message
+
+
 def test_missing_files_and_options_of_other_files(tmp_path):
     with raises_line("nowhere.csv: there is no such file"):
         data.load("nowhere.csv", target="y")

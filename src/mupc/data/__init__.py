@@ -1,4 +1,4 @@
-"""Load data sets as numpy arrays: `digits`, `mnist`, `fashion-mnist`, `cifar10`, and any `.npz` file.
+"""Data sets as numpy arrays: `digits`, `mnist`, `fashion-mnist`, `cifar10`, and your own arrays, tables and batches.
 
 >>> from mupc import data
 >>> digits = data.load("digits")

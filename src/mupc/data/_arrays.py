@@ -11,6 +11,8 @@ def as_array(what: str, values: object) -> np.ndarray:
     """Return an array with one row per sample, of any type. `what` names it in messages."""
     if hasattr(values, "toarray"):
         raise DataError(f"{what} is sparse", "pass its toarray()")
+    if isinstance(values, np.ma.MaskedArray) and np.ma.is_masked(values):
+        raise DataError(f"{what} has masked values", "fill them in, or drop those samples")
     try:
         array = np.asarray(values)
     except ValueError:

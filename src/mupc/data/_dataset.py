@@ -10,7 +10,6 @@ from numbers import Integral, Real
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ._arrays import as_array, finite
 from ._columns import RawSamples
 from ._errors import DataError
 from ._normalisation import Normalisation
@@ -51,8 +50,7 @@ class Split:
 
 def as_split(schema: Schema, x: RawSamples, y: ArrayLike) -> Split:
     """Return samples and targets as a data set of this schema stores them."""
-    targets = schema.indices(y) if schema.labels is not None else finite("y", as_array("y", y))
-    return Split(schema.read(x), targets[:, None] if schema.labels is None and targets.ndim == 1 else targets)
+    return Split(schema.read(x), schema.stored(y))
 
 
 class SampleSource:

@@ -74,7 +74,7 @@ def from_arrays(
         targets=targets.names,
     )
     validation_split = whole.take(validating) if len(validating) else None
-    return Dataset("arrays", train, whole.take(held_out), validation_split, schema, False, "arrays in memory")
+    return Dataset("the data set", train, whole.take(held_out), validation_split, schema, False, "arrays in memory")
 
 
 def _read_inputs(x: RawSamples, one_hot: bool) -> tuple[np.ndarray, tuple[Column, ...] | None, tuple[int, ...]]:

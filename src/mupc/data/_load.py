@@ -20,8 +20,8 @@ from ._formats import DamagedFileError, FileContents, read_contents
 from ._locate import FolderSearch, PathLike, locate, search_folders, searched_paths
 from ._npz import load_npz, read_npz_samples
 from ._schema import Schema
-from ._table import SplitOptions, is_table, load_table, read_table
-from ._targets import TASKS
+from ._table import SplitOptions, describe_table, is_table, load_table, read_table
+from ._targets import check_task
 
 
 @dataclass(frozen=True)
@@ -82,7 +82,7 @@ def load(
     name = os.fspath(name)
     if classes is not None:
         checks.integer("classes", classes, at_least=2)
-    checks.lookup("task", task, dict.fromkeys(TASKS))
+    check_task(task)
     if is_table(name):
         _refuse(name, classes=classes)
         return load_table(name, target, task, **options)
@@ -145,9 +145,10 @@ def check(name: PathLike, data_dir: PathLike | None = None) -> list[FileCheck]:
     [True]
     """
     name = os.fspath(name)
-    if name.lower().endswith(".npz") or not find_named(name).downloads:
+    if is_table(name) or name.lower().endswith(".npz") or not find_named(name).downloads:
         try:
-            return [FileCheck(name, True, f"read from {load(name).source}")]
+            found = describe_table(name) if is_table(name) else f"read from {load(name).source}"
+            return [FileCheck(name, True, found)]
         except DataError as error:
             return [FileCheck(name, False, str(error))]
     entry = find_named(name)

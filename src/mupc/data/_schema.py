@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -83,17 +83,8 @@ class Schema:
 
         **Arguments:** samples as in training: an array, lists, or a data frame, whose columns are found by name.
         """
-        table = as_table(x)
         if self.columns is not None:
-            if table is None:
-                array = as_array("x", x)
-                if array.dtype.kind in "buif" and array.ndim == 2 and array.shape[1] == self.in_size:
-                    return as_samples("x", array)  # encoded already, or nothing to encode
-                if array.ndim != 2 or array.shape[1] != len(self.columns):
-                    names = escaped(quoted([column.name for column in self.columns]))
-                    raise DataError(f"x has shape {array.shape}", f"pass the columns {names} of a table, or a table")
-                table = {column.name: array[:, i] for i, column in enumerate(self.columns)}
-            return encode_table(table, self.columns)
+            return self._read_columns(x, self.columns)
         if isinstance(x, Mapping):
             raise DataError("x is a table, and the training data were an array", "pass an array of shape (n, features)")
         raw = as_samples("x", x)
@@ -104,6 +95,18 @@ class Schema:
                 f"pass an array of shape (n, {self.in_size})",
             )
         return raw
+
+    def _read_columns(self, x: RawSamples, columns: tuple[Column, ...]) -> np.ndarray:
+        table = as_table(x)
+        if table is None:
+            array = as_array("x", x)
+            if array.dtype.kind in "buif" and array.ndim == 2 and array.shape[1] == self.in_size:
+                return as_samples("x", array)  # encoded already, or nothing to encode
+            if array.ndim != 2 or array.shape[1] != len(columns):
+                names = escaped(quoted([column.name for column in columns]))
+                raise DataError(f"x has shape {array.shape}", f"pass the columns {names} of a table, or a table")
+            table = {column.name: array[:, i] for i, column in enumerate(columns)}
+        return encode_table(table, columns)
 
     def inputs(self, x: RawSamples) -> np.ndarray:
         """Return what the network takes: samples read and normalised, `(n, features)` float32."""
@@ -121,8 +124,8 @@ class Schema:
         if array.ndim != 1:
             raise DataError(f"labels have shape {array.shape}", "pass one per sample, of shape (n,)")
         cells = array.tolist()
-        place = {label: index for index, label in enumerate(self.labels)}
-        found = [place.get(cell, -1) if isinstance(cell, Label) else -1 for cell in cells]
+        place: dict[Hashable, int] = {label: index for index, label in enumerate(self.labels)}
+        found = [place.get(cell, -1) if isinstance(cell, Hashable) else -1 for cell in cells]
         if -1 in found:
             first = found.index(-1)
             raise DataError(
@@ -132,12 +135,15 @@ class Schema:
 
     def encode(self, y: ArrayLike) -> np.ndarray:
         """Return targets as the network learns them, `(n, outputs)` float32: labels one-hot, values scaled."""
+        stored = self.stored(y)
+        return self.scale(stored) if self.labels is None else one_hot(stored, len(self.labels))
+
+    def stored(self, y: ArrayLike) -> np.ndarray:
+        """Return targets as a data set stores them: `indices` of labels, or values `(n, outputs)` float32."""
         if self.labels is not None:
-            return one_hot(self.indices(y), len(self.labels))
-        values = as_array("y", y)
-        if values.ndim == 1:
-            values = values[:, None]
-        return self.scale(finite("y", values))
+            return self.indices(y)
+        values = finite("y", as_array("y", y))
+        return values[:, None] if values.ndim == 1 else values
 
     def scale(self, values: np.ndarray) -> np.ndarray:
         """Return values of a regression as the network learns them."""

@@ -71,7 +71,7 @@ def from_batches(
     target_scale: Normalisation | None = None,
     test: Pair | None = None,
     validation: Pair | None = None,
-    name: str = "stream",
+    name: str = "the stream",
 ) -> BatchStream:
     """Make a stream of batches from a function, for data that does not fit into memory.
 

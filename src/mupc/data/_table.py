@@ -11,6 +11,7 @@ from typing import TypedDict, Unpack
 
 import numpy as np
 
+from ..io import counted
 from ._columns import Table, cell_kind, encode_table, parse_cells, pick, quoted, refuse_duplicates, texts
 from ._dataset import Dataset
 from ._errors import DataError, escaped, prefixed
@@ -49,6 +50,14 @@ def load_table(
         dataset = from_arrays(inputs, y, task=task, **options)
     schema = dataclasses.replace(dataset.schema, targets=targets)
     return dataclasses.replace(dataset, name=Path(name).stem, schema=schema, source=name)
+
+
+def describe_table(name: str) -> str:
+    """Return what a table holds, in words."""
+    with prefixed(name):
+        table = _read_csv(name)
+    rows = len(next(iter(table.values())))
+    return f"read {counted(rows, 'row')} of {counted(len(table), 'column')}: {quoted(list(table))}"
 
 
 def read_table(name: str, schema: Schema) -> tuple[np.ndarray, np.ndarray | None]:

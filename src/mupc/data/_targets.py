@@ -11,8 +11,14 @@ from ._errors import DataError
 from ._normalisation import far_from_unit
 from ._schema import Schema, Task, is_one_hot
 
-TASKS = ("auto", "classification", "regression")
+_TASKS = ("auto", "classification", "regression")
 _FEW = 20
+
+
+def check_task(task: str) -> None:
+    """Accept the name of a task, or "auto"."""
+    if task not in _TASKS:
+        raise checks.unknown("task", task, _TASKS)
 
 
 def choose_task(what: str, y: np.ndarray, task: str) -> Task:
@@ -24,7 +30,7 @@ def choose_task(what: str, y: np.ndarray, task: str) -> Task:
       half as many as samples (two are always few). If there are more, they may be ages as well as classes: ask.
     - Rows of zeros and ones with several ones or none belong to several classes at once, which is an error.
     """
-    checks.lookup("task", task, dict.fromkeys(TASKS))
+    check_task(task)
     if y.ndim > 2:
         raise DataError(f"{what} has shape {y.shape}", "give targets of shape (n,) or (n, outputs)")
     if y.dtype.kind == "U" and (y.ndim == 2 or task == "regression"):
