@@ -17,6 +17,7 @@ from mupc.cli.display import ProgressDisplay
 from mupc.cli.parsing import flag
 from mupc.cli.runner import Session
 from mupc.cli.train_job import Recorder, parts
+from mupc.data._targets import TASKS
 from mupc.inference._energy import LOSSES
 from mupc.io import Interruption
 from mupc.learning._optimiser import OPTIMISERS, SCHEDULES
@@ -259,6 +260,8 @@ def test_choices_are_those_of_the_library():
         flags.Optimiser: OPTIMISERS,
         flags.Schedule: SCHEDULES,
         flags.Precision: POLICIES,
+        flags.AutoPrecision: {*POLICIES, "auto"},
+        typing.get_type_hints(TrainFlags)["task"]: TASKS,
         flags.Solver: SOLVERS,
         typing.get_type_hints(TrainFlags)["method"]: ("pc", "bp"),
     }

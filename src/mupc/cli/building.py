@@ -20,7 +20,7 @@ from ..learning import BP, PC, AbstractAlgorithm
 from ..network import PARAMETERISATIONS, Network
 from ..training import TrainConfig, check_room
 from .config import SOLVER_FLAGS, TrainFlags, pick
-from .flags import ACTIVITY_LR, SOLVER, FormFlags, InferenceFlags, SizeFlags
+from .flags import ACTIVITY_LR, SOLVER, TEST, FormFlags, InferenceFlags, SizeFlags, SourceFlags
 from .parsing import flag
 
 EVALUATIONS = 10
@@ -33,8 +33,15 @@ def number_format(precision: str) -> AbstractContextManager[None]:
 
 def load_data(flags: TrainFlags) -> Dataset:
     """Load the data set, with its validation split."""
-    dataset = data.load(flags.data, data_dir=flags.data_dir, verify=flags.verify_data)
+    dataset = load_source(flags)
     return dataset.with_validation(flags.validation, flags.seed) if flags.validation else dataset
+
+
+def load_source(flags: SourceFlags) -> Dataset:
+    """Load the data set without a validation split."""
+    given = {"target": flags.target, "test": flags.test, "one_hot": flags.one_hot or None}
+    options: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
+    return data.load(flags.data, data_dir=flags.data_dir, verify=flags.verify_data, task=flags.task, **options)
 
 
 def build(flags: TrainFlags, dataset: Dataset) -> tuple[Network, AbstractAlgorithm]:
@@ -95,7 +102,9 @@ def as_used(flags: TrainFlags, dataset: Dataset, network: Network, algorithm: Ab
     None."""
     config = train_config(flags, dataset).chosen(network, algorithm)
     values = {name: getattr(config, name) for name in ("weight_lr", "precision", "evaluate_every")}
-    values |= {"init": flags.init or PARAMETERISATIONS[flags.parameterisation].init}
+    values |= {"init": flags.init or PARAMETERISATIONS[flags.parameterisation].init, "task": dataset.schema.task}
+    if dataset.schema.columns is not None and flags.test is None:
+        values["test"] = TEST
     values |= dict.fromkeys(("solver", *SOLVER_FLAGS))
     if flags.method == "pc":
         values["output_precision"] = config.objective.output_precision

@@ -13,6 +13,7 @@ Loss = Literal["mse", "cross-entropy"]
 Optimiser = Literal["adam", "adamw", "adagrad", "lion", "momentum", "nadam", "rmsprop", "sgd"]
 Schedule = Literal["constant", "cosine", "linear", "warmup-cosine"]
 Precision = Literal["float32", "tf32", "bf16", "float64"]
+AutoPrecision = Literal["auto", "float32", "tf32", "bf16", "float64"]
 FigureFormat = Literal["png", "pdf", "svg"]
 Solver = Literal["gd", "adam", "error-space", "exact-linear", "ode"]
 
@@ -33,6 +34,7 @@ InferenceSteps = Annotated[
     int | None, hint("(default: gd and adam as many as hidden layers, error-space and exact-linear 1, ode 4096)")
 ]
 OutputPrecision = Annotated[float | None, hint("(default: error-space 0.01, others 1)")]
+TEST = 0.2
 DataDir = Annotated[str | None, hint("(default: the system's, then the cache)", "DIR")]
 
 
@@ -41,7 +43,15 @@ class SourceFlags:
     """Where samples come from."""
 
     data: str = "digits"
-    """A data set (digits, mnist, fashion-mnist, cifar10), or the path of a .npz file."""
+    """A data set (digits, mnist, fashion-mnist, cifar10), or the path of your own: a .npz file, or a table (.csv)."""
+    target: Annotated[str | None, hint("(for tables)", "COLUMN")] = None
+    """Column of the table to learn; all others are inputs."""
+    one_hot: bool = False
+    """Give every category of a column of text its own input."""
+    task: Literal["auto", "classification", "regression"] = "auto"
+    """Whether targets of your own are classes or values; auto: text and few different whole numbers are classes."""
+    test: Annotated[float | None, hint(f"(default: {TEST:g} of a table)")] = None
+    """Fraction of the rows of a table to test on."""
     data_dir: DataDir = None
     """Folder with the files of the data set."""
     verify_data: bool = True
@@ -114,7 +124,7 @@ class InferenceFlags:
     end_time: Annotated[float | None, hint("(default: 10)")] = None
     """End time of ode; one step of gd takes the time --activity-lr."""
     loss: Loss = "mse"
-    """Loss at the output."""
+    """Loss at the output; mse is ½ the sum of squared errors over the outputs, as in the paper."""
     output_precision: OutputPrecision = None
     """Weight λ of the output loss in the energy."""
     activity_decay: float = 0.0
@@ -139,8 +149,8 @@ class LearningFlags:
     """Penalty on the squares of weights."""
     orthogonality: float = 0.0
     """Penalty on weights that are not orthogonal."""
-    precision: Precision = "float32"
-    """Number format of matrix products."""
+    precision: AutoPrecision = "auto"
+    """Number format of matrix products; auto: bf16 where a GPU's kernels take it, otherwise float32."""
     seed: int = 0
     """Seed of the initial weights, the order of batches and the validation split."""
     evaluate_every: Annotated[int | None, hint("(default: ten times in all, at least once an epoch)")] = None
@@ -160,8 +170,16 @@ class ScreenFlags:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class FigureFlags(ScreenFlags):
-    """What is shown, and how figures are saved."""
+class DeviceFlags(ScreenFlags):
+    """What computes, and what is shown."""
+
+    device: Annotated[Literal["cpu", "gpu"] | None, hint("(default: a GPU if there is one)")] = None
+    """What computes."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class FigureFlags(DeviceFlags):
+    """What computes, what is shown, and how figures are saved."""
 
     format: FigureFormat = "png"
     """File format of the figures."""

@@ -11,7 +11,7 @@ from rich.table import Table
 
 from .. import experiments
 from .display import ProgressDisplay
-from .flags import DataDir, Precision, ScreenFlags, hint
+from .flags import DataDir, DeviceFlags, Precision, hint
 from .runner import FAILURE, Command, CommandResult, Session, complain
 
 Flag = tyro.conf.FlagCreatePairsOff[bool]
@@ -46,7 +46,7 @@ class ReproduceFlags:
     """Compute N cells at the same time: one compiles while another runs."""
     precision: Annotated[Precision | None, hint("(default: the preset's)")] = None
     """Override the preset's precision."""
-    output: tyro.conf.OmitArgPrefixes[ScreenFlags]
+    output: tyro.conf.OmitArgPrefixes[DeviceFlags]
 
 
 def run(flags: ReproduceFlags, session: Session) -> CommandResult:

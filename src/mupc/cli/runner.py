@@ -134,6 +134,7 @@ def _guarded(name: str, argv: list[str]) -> int:
             flags = _parse(command, path, rest)
             screen: ScreenFlags = getattr(flags, "output", flags)
             debug = screen.debug
+            _choose_device(getattr(screen, "device", None))
             console = Console(quiet=screen.quiet or screen.json, highlight=False)
             summary, problem, code = command.run(flags, Session(program, console, interruption))
             if screen.json:
@@ -199,6 +200,28 @@ def _no_command(program: str, word: str, known: Iterable[str]) -> str:
     near = difflib.get_close_matches(word, names, n=1)
     hint = f"did you mean `{program} {near[0]}`?" if near else f"choose one of {', '.join(names)}."
     return f"no command {word!r}; {hint} `{program} --help` lists all options."
+
+
+def _choose_device(name: str | None) -> None:
+    """Have JAX compute on this kind of device, and refuse one that is not there. JAX takes its choice only before it
+    computes anything."""
+    asked = os.environ.get("JAX_PLATFORMS")
+    if name is None and not asked:
+        return
+    import jax
+
+    if name is not None:
+        jax.config.update("jax_platforms", "cpu" if name == "cpu" else "")  # a GPU comes first where there is one
+    try:
+        found = jax.default_backend()
+    except (RuntimeError, AssertionError):
+        raise ValueError(
+            f"JAX_PLATFORMS={asked} names a device that is not there: unset it, or use --device cpu."
+        ) from None
+    if name not in (None, found):
+        raise ValueError(
+            f"--device {name} is not there, JAX finds the {found.upper()}: leave it out, or install JAX for your GPU."
+        )
 
 
 def explain(error: Exception, spelling: Mapping[str, str] | None = None) -> str:

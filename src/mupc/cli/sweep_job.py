@@ -27,7 +27,8 @@ from .building import (
     number_format,
     train_config,
 )
-from .config import FORMAT, TrainFlags, from_dict
+from .config import FORMAT, TrainFlags, from_dict, pick
+from .flags import SourceFlags
 from .run_folder import RunFolder
 from .runner import CommandResult, Session, explain
 from .sweep import SearchFlags, SharingFlags, SweepFlags, WorkFlags
@@ -132,9 +133,8 @@ def _run(config: TrainFlags, dataset: Dataset) -> Run:
 
 def _dataset(config: TrainFlags) -> Dataset:
     """Load the data of a configuration. Cells that differ in other settings share one copy."""
-    names = ("data", "data_dir", "verify_data", "validation")
     seed = config.seed if config.validation else 0
-    return _load(TrainFlags(**{name: getattr(config, name) for name in names}, seed=seed))
+    return _load(TrainFlags(**pick(config, SourceFlags), validation=config.validation, seed=seed))
 
 
 _load = functools.lru_cache(maxsize=4)(load_data)

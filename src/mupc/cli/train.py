@@ -80,7 +80,8 @@ def _check_same(now: TrainFlags, was: TrainFlags) -> None:
     """Refuse new settings of a run that goes on. Only the number of epochs may change, and only grow."""
     before, after = vars(was), vars(now)
     for name in before:
-        if name != "epochs" and after[name] != before[name]:
+        open_task = name == "task" and before[name] == "auto"  # of format 1, which did not ask for it
+        if name != "epochs" and after[name] != before[name] and not open_task:
             wrong = f"--resume goes on with the settings of the run, and its {flag(name)} is {before[name]}"
             raise ValueError(f"{wrong}, not {after[name]}: leave it out, or start a new run with --config.")
     if now.epochs < was.epochs:

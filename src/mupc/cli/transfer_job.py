@@ -12,12 +12,12 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from .. import data, plots
+from .. import plots
 from ..inference import Energy
 from ..io import counted, json_ready
 from ..sweep import AT_EDGE, NetworkSize, Transfer, TransferCell
 from ..sweep import transfer as tune_and_train
-from .building import network_options, number_format
+from .building import load_source, network_options, number_format
 from .config import read, typed
 from .display import ProgressDisplay, clock, percent, plain_table
 from .run_folder import METRICS, RunFolder
@@ -32,7 +32,7 @@ def transfer(flags: TransferFlags, session: Session) -> CommandResult:
 
     **Arguments:** the flags of `mupc transfer`, and the session.
     """
-    dataset = data.load(flags.data.data, data_dir=flags.data.data_dir, verify=flags.data.verify_data)
+    dataset = load_source(flags.data)
     groups = (flags.data, flags.network, flags.grid, flags.learning)
     config = {key: value for group in groups for key, value in vars(group).items()}
     folder = RunFolder(flags.output.out, "transfer", resumes=METRICS, format=flags.output.format)
