@@ -64,7 +64,7 @@ def test_the_default_of_the_test_split_is_that_of_the_library():
         ({"kind": [""] * 200}, ("--target", "price"), "kind"),
         ({}, ("--target", "price", "--one-hot", "--test", "2"), "a test split of 2.0 is not possible"),
         ({}, ("--target", "kind", "--task", "regression"), "text"),
-        ({name: column[:1] for name, column in houses().items()}, ("--target", "price"), "1 sample"),
+        ({name: column[:1] for name, column in houses().items()}, ("--target", "price", "--one-hot"), "1 sample"),
         ({name: [] for name in houses()}, ("--target", "price"), ""),
     ],
 )
