@@ -13,11 +13,11 @@ import pytest
 import tyro
 from rich.console import Console
 
-from mupc.cli import display, runner
-from mupc.cli.display import ProgressDisplay
+from mupc.cli import runner
 from mupc.cli.flags import ScreenFlags
 from mupc.cli.runner import Command, CommandResult
-from mupc.io import checks
+from mupc.io import checks, progress
+from mupc.io.progress import ProgressDisplay
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -64,7 +64,9 @@ def test_how_a_command_ends(toy):
 
 def test_defaults_from_a_file(toy):
     """Flags go over what the file has, in any order."""
-    options = {"defaults": lambda flags: ToyFlags(hidden_layers=7, colour="green") if flags.file == "old" else None}
+    options = {
+        "defaults": lambda flags, parse_over: ToyFlags(hidden_layers=7, colour="green") if flags.file == "old" else None
+    }
     act = lambda flags, session: CommandResult({"found": [flags.hidden_layers, flags.colour]})  # noqa: E731
     for argv, found in (((), [3, "red"]), (("old",), [7, "green"]), (("--hidden-layers", "5", "old"), [5, "green"])):
         assert json.loads(toy(act, "--json", *argv, **options).out) == {"found": found}
@@ -121,15 +123,15 @@ def test_signals(toy, number, code):
 
 
 def shown(console, *updates, **options):
-    with ProgressDisplay(console, "cell", **options) as progress:
+    with ProgressDisplay(console, "cell", **options) as display:
         for update in updates:
-            progress.update(*update)
+            display.update(*update)
     return console.file.getvalue()
 
 
 def test_plain_lines_with_the_time_left(monkeypatch):
     seconds = iter([100.0, 110.0, 130.0])
-    monkeypatch.setattr(display.time, "monotonic", lambda: next(seconds))
+    monkeypatch.setattr(progress.time, "monotonic", lambda: next(seconds))
     console = Console(file=io.StringIO(), width=40)
     lines = shown(console, (0, 4), (1, 4, ["best 0.1"]), (4, 4), waiting="compiling …").splitlines()
     assert lines == ["compiling …", "cell 0/4", "cell 1/4  best 0.1  0:30 left", "cell 4/4"]

@@ -1,22 +1,19 @@
 """`mupc train`: the run folder, repeating a run, and what is printed."""
 
 import dataclasses
-import io
 import json
 import typing
 
 import pytest
 from rich.console import Console
-from rich.text import Text
 
 from mupc import plots
 from mupc.cli import config, flags, train_job
 from mupc.cli.building import SOLVERS, make_solver
 from mupc.cli.config import TrainFlags
-from mupc.cli.display import ProgressDisplay
 from mupc.cli.parsing import flag
 from mupc.cli.runner import Session
-from mupc.cli.train_job import Recorder, parts
+from mupc.cli.train_job import Recorder
 from mupc.data._targets import TASKS
 from mupc.inference._energy import LOSSES
 from mupc.io import Interruption
@@ -217,32 +214,6 @@ def test_default_folders_are_numbered(mupc, tmp_path, monkeypatch):
     assert run.code == 0
     assert (tmp_path / "runs" / "digits-bp-2" / "summary.json").exists()
     assert not any((tmp_path / "runs" / "digits-bp-1").iterdir())
-
-
-RECORD = {
-    "step": 10,
-    "total_steps": 20,
-    "train_loss": 0.25,
-    "test_accuracy": 0.5,
-    "learning_layers": 6,
-    "layers": 129,
-    "regime": "shallow",
-}
-
-
-@pytest.mark.parametrize(("width", "shown"), [(120, 6), (80, 4), (60, 3)])
-def test_progress_bar_on_a_terminal(width, shown):
-    """What matters most stays in a narrow terminal: the bar, the step, the loss and the time left, on one line."""
-    stream = io.StringIO()
-    console = Console(file=stream, force_terminal=True, width=width)
-    with ProgressDisplay(console, "step", "compiling …", estimate=False) as progress:
-        progress.update(10, 20, parts(RECORD, rate=0.1), left=100.0)
-    (line,) = Text.from_ansi(stream.getvalue()).plain.splitlines()[-1:]
-    assert len(line.rstrip()) <= width
-    assert "━━━━━" in line and line.rstrip().endswith(" left")
-    every = ["step 10/20", "loss 0.2500", "accuracy 50.0 %", "6/129 layers learn (shallow)", "0.1 steps/s", " left"]
-    kept = [*every[: shown - 1], every[-1]]
-    assert [part for part in every if part in line] == kept
 
 
 @pytest.mark.slow

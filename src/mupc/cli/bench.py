@@ -41,7 +41,7 @@ class BenchFlags(FigureFlags, bench.BenchConfig):
 
 def run(flags: BenchFlags, session: Session) -> CommandResult:
     """Measure every case and write a run folder."""
-    from .display import ProgressDisplay
+    from ..io.progress import ProgressDisplay
     from .run_folder import RunFolder
 
     cases = bench.bench_cases(flags)

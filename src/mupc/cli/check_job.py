@@ -12,10 +12,11 @@ from .. import diagnostics, plots
 from ..diagnostics import ACTIVITY_LR, WEIGHT_LR, CoordinateCheck, CoordinateSettings, ShapeSizes, Slope
 from ..inference import AbstractSolver, Energy
 from ..io import checks
+from ..io.progress import ProgressDisplay
 from .building import SOLVERS, load_data, make_solver, network_options
 from .check import CheckFlags
 from .config import SOLVER_FLAGS, TrainFlags
-from .display import ProgressDisplay, plain_table
+from .display import plain_table
 from .parsing import flag
 from .run_folder import RunFolder
 from .runner import Session

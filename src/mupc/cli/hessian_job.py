@@ -16,10 +16,11 @@ import numpy as np
 from .. import plots, theory
 from ..inference import Energy
 from ..io import checks
+from ..io.progress import ProgressDisplay
 from ..network import Network, forward
 from .building import load_data
 from .config import TrainFlags
-from .display import ProgressDisplay, plain_table
+from .display import plain_table
 from .hessian import EnergyFlags, HessianFlags, HessianNetworkFlags
 from .run_folder import RunFolder
 from .runner import Session

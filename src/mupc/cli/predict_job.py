@@ -12,8 +12,9 @@ from rich.table import Table
 
 from ..data import DataError, find_images, read_samples
 from ..io import checks, json_text, write_whole
+from ..io.progress import percent
 from ..prediction import Model, load
-from .display import describe_loss, percent
+from .display import describe_loss
 from .predict import PredictFlags
 from .run_folder import new_file
 from .runner import Session

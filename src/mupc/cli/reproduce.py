@@ -10,7 +10,7 @@ import tyro
 from rich.table import Table
 
 from .. import experiments
-from .display import ProgressDisplay
+from ..io.progress import ProgressDisplay
 from .flags import DataDir, DeviceFlags, Precision, hint
 from .runner import FAILURE, Command, CommandResult, Session, complain
 

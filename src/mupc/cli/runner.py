@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 from rich.console import Console
 
 from ..io import Interruption, checks, json_text, keep_compiled
-from .display import say
+from ..io.progress import say
 
 if TYPE_CHECKING:
     from .flags import ScreenFlags

@@ -8,8 +8,9 @@ from typing import Any
 
 from .. import plots
 from ..io import counted
+from ..io.progress import ProgressDisplay, percent
 from ..sweep import AT_EDGE, CellRecord, CellSettings, Sweep, SweepPlan, at_edge
-from .display import ProgressDisplay, percent, plain_table
+from .display import plain_table
 from .run_folder import RunFolder
 from .runner import Session
 

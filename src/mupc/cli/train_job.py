@@ -18,13 +18,14 @@ from ..data import Dataset
 from ..diagnostics import LEARNING_LIMITS, CreditReach, credit_reach
 from ..inference import ErrorSpace, infer
 from ..io import counted, json_ready, only_writer
+from ..io.progress import clock, percent
 from ..learning import PC, AbstractAlgorithm
 from ..network import Network
 from ..prediction import RUN_MODEL, Model, model_notes, save
 from ..training import BACK_TO, FitResult, TrainConfig, TrainStatus, find_checkpoint, fit
+from ..training.progress import TrainProgress
 from .building import as_used, build, given_flags, load_data, number_format, train_config
 from .config import FORMAT, TrainFlags, load, pick
-from .display import ProgressDisplay, clock, percent
 from .flags import ACTIVITY_LR, SOLVER, TrainOutputFlags
 from .parsing import flag
 from .run_folder import METRICS, RunFolder
@@ -140,8 +141,7 @@ class Recorder:
     def __init__(self, folder: RunFolder, tensorboard: bool, past: list[Record], console: Console) -> None:
         self.folder, self.tensorboard, self.records = folder, tensorboard, past
         self.network: Network | None = None
-        self.progress = ProgressDisplay(console, "step", "compiling …", estimate=False)
-        self._compiled = False  # the first interval of training includes compiling
+        self.progress = TrainProgress(console)
         self._events: Any = None
 
     def __call__(self, status: TrainStatus) -> None:
@@ -150,10 +150,7 @@ class Recorder:
             self._log(record)
         self.records.append(record)
         self.folder.append(record)
-        step, total = record["step"], record["total_steps"]
-        rate = record.get("steps_per_second") if self._compiled else None
-        self._compiled = self._compiled or step > 0
-        self.progress.update(step, total, parts(record, rate), left=(total - step) / rate if rate else None)
+        self.progress(status)
 
     def _log(self, record: Record) -> None:
         """Add the numbers of a record to the TensorBoard events."""
@@ -171,20 +168,6 @@ class Recorder:
         """Close the TensorBoard events."""
         if self._events is not None:
             self._events.close()
-
-
-def parts(record: Record, rate: float | None) -> list[str]:
-    """Return what is shown of a record, the most important first, with a `rate` in steps per second."""
-    loss = record.get("train_loss", record.get("test_loss"))
-    found = [] if loss is None else [f"loss {loss:.4f}"]
-    if "test_accuracy" in record:
-        found.append(f"accuracy {percent(record['test_accuracy'])}")
-    if "learning_layers" in record:
-        regime = f" ({record['regime']})" if record.get("regime") else ""
-        found.append(f"{record['learning_layers']}/{record['layers']} layers learn{regime}")
-    if rate:
-        found.append(f"{rate:.0f} steps/s" if rate >= 10 else f"{rate:.2g} steps/s")
-    return found
 
 
 class ReachMeter:

@@ -15,11 +15,12 @@ from typing import Any
 from .. import plots
 from ..inference import Energy
 from ..io import counted, json_ready
+from ..io.progress import ProgressDisplay, clock, percent
 from ..sweep import AT_EDGE, NetworkSize, Transfer, TransferCell
 from ..sweep import transfer as tune_and_train
 from .building import load_source, network_options, number_format
 from .config import read, typed
-from .display import ProgressDisplay, clock, percent, plain_table
+from .display import plain_table
 from .run_folder import METRICS, RunFolder
 from .runner import FAILURE, CommandResult, Session
 from .transfer import TransferFlags

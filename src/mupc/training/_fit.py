@@ -7,7 +7,7 @@ from typing import Any
 
 from ..data import Dataset
 from ..inference import AbstractSolver
-from ..io import Interruption
+from ..io import Interruption, checks
 from ..learning import AbstractAlgorithm
 from ..network import Network
 from ._checkpoint_policy import CheckpointPolicy
@@ -28,6 +28,7 @@ def fit(
     metrics: Metrics | None = None,
     callbacks: Callbacks = (),
     stop: Callable[[], bool] | None = None,
+    verbose: bool = False,
     **settings: Any,
 ) -> FitResult:
     """Train a network, and evaluate it as it goes.
@@ -51,6 +52,7 @@ def fit(
       that returns True ends the run.
     - `stop`: asked after each evaluation and checkpoint; training ends there, with a checkpoint, once it returns True.
       Without it, Ctrl-C does the same: the result has what was learnt so far. A second Ctrl-C ends it at once.
+    - `verbose`: show progress on the standard error stream: a bar on a terminal, a line per evaluation elsewhere.
 
     **Example:**
 
@@ -67,6 +69,7 @@ def fit(
     dataset, algorithm = as_dataset(dataset, config.seed), as_algorithm(algorithm)
     job, plan = config.job(network, dataset, algorithm), config.plan(dataset)
     check_hooks(metrics, callbacks, stop)
+    path, progress = config.compute_path(network, algorithm), None
     evaluate = Evaluation(DevicePrograms(), job, dataset, metrics)
     with contextlib.ExitStack() as stack:
         policy = CheckpointPolicy(every=config.checkpoint_every, keeps_best=config.keeps_best)
@@ -75,8 +78,16 @@ def fit(
             policy.checkpoints = stack.enter_context(Checkpoints(config.checkpoints, about, config.keep))
         if stop is None:
             stop = stack.enter_context(Interruption.of_script("mupc.fit"))
+        if checks.boolean("verbose", verbose):
+            from .progress import TrainProgress  # needs rich
+
+            progress = stack.enter_context(TrainProgress())
+            progress.say(path)
+            callbacks = [*callbacks, progress]
         loop = TrainLoop(job, plan, evaluate, callbacks, policy, config, stop)
-        (result,) = loop.run(job.algorithm.init(network, job.context), config.compute_path(network, algorithm))
+        (result,) = loop.run(job.algorithm.init(network, job.context), path)
     if result.diverged:
         warnings.warn(result.message, RuntimeWarning, stacklevel=2)
+    elif progress is not None:
+        progress.say(result.message)
     return result
