@@ -138,6 +138,35 @@ def test_last_batches_are_filled(values, monkeypatch):
     assert models[0].loss_curve_[-1] == pytest.approx(results[0].losses[-4:].mean())
 
 
+def test_early_stopping_keeps_the_best(blobs):
+    X, y = blobs
+    model = PCClassifier(**SMALL | {"epochs": 100}, early_stopping=True, validation_fraction=0.25, patience=3).fit(X, y)
+    scores = model.validation_scores_
+    assert model.n_iter_ == len(model.loss_curve_) == len(scores) < 100
+    assert max(scores[:-3]) >= max(scores[-3:])
+    held_out = SAMPLES / 4
+    np.testing.assert_allclose(np.array(scores) * held_out, np.round(np.array(scores) * held_out), atol=1e-5)
+    assert model.score(X, y) > 0.95
+
+
+def test_interrupted_training_keeps_what_was_learnt(blobs, monkeypatch):
+    X, y = blobs
+    seen = []
+    settings = {"callbacks": [seen.append], "stop": lambda: len(seen) > 5}
+    monkeypatch.setattr(estimators, "fit", lambda *args, **given: mupc.fit(*args, **given, **settings))
+    with pytest.warns(UserWarning, match="stopped after 20 of 32 steps: the estimator keeps what it has learnt so far"):
+        model = PCClassifier(**SMALL).fit(X, y)
+    assert model.n_iter_ == 5
+    assert model.score(X, y) > 0.5
+
+
+def test_verbose_shows_progress(values, capfd):
+    PCRegressor(**SMALL, verbose=True).fit(*values)
+    shown = capfd.readouterr()
+    assert shown.err.count("loss") >= 8
+    assert shown.out == ""
+
+
 def test_partial_fit_goes_on(blobs):
     X, y = blobs
     model = PCClassifier(**SMALL)
@@ -224,6 +253,7 @@ WRONG = [
     ({"early_stopping": True, "validation_fraction": 1.0}, "validation_fraction must be below 1, got 1"),
     ({"early_stopping": True, "patience": 0}, "patience must be at least 1, got 0"),
     ({"random_state": "today"}, "'today' cannot be used to seed"),
+    ({"verbose": 3}, "verbose must be True or False, got 3"),
 ]
 
 

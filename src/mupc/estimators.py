@@ -3,6 +3,7 @@
 import abc
 import dataclasses
 import math
+import warnings
 from collections.abc import Callable
 from typing import ClassVar, TypeVar, cast
 
@@ -50,6 +51,7 @@ class AbstractEstimator(BaseEstimator, abc.ABC):
     validation_fraction: float = 0.1
     patience: int = 10
     random_state: int | np.random.RandomState | None = None
+    verbose: bool = False
 
     _task: ClassVar[str]
     _loss: ClassVar[str]
@@ -130,7 +132,10 @@ class AbstractEstimator(BaseEstimator, abc.ABC):
             energy=Energy(loss=self._loss, output_precision=self.output_precision),
             patience=patience,
             seed=self._seed(),
+            verbose=self.verbose,
         )
+        if result.stopped:
+            warnings.warn(f"{result.message}: the estimator keeps what it has learnt so far.", stacklevel=3)
         self.model_ = result.model
         steps = math.ceil(len(dataset.train) / self.batch_size)
         self.loss_curve_ += [float(np.mean(result.losses[i : i + steps])) for i in range(0, result.steps, steps)]
@@ -158,6 +163,7 @@ class PCClassifier(ClassifierMixin, AbstractEstimator):
     - `early_stopping`: hold the `validation_fraction` of the samples out, stop after `patience` epochs without a better
       score on them, and keep the best network.
     - `random_state`: a seed, a numpy `RandomState`, or None for another result each time.
+    - `verbose`: show progress.
 
     Another `weight_lr`, `output_precision` or number of epochs or samples does not compile again; other sizes of the
     network do. Call `mupc.keep_compiled()` to keep compiled programs on disk, for later runs and for the processes of
@@ -185,7 +191,8 @@ class PCClassifier(ClassifierMixin, AbstractEstimator):
     classes_: np.ndarray
 
     def partial_fit(self, X: ArrayLike, y: ArrayLike, classes: ArrayLike | None = None) -> "PCClassifier":
-        """Learn from more samples: one epoch, at a constant rate. The first call sets the scale of the inputs.
+        """Learn from more samples: one epoch, at a constant rate. The first call sets the scale of the inputs; the
+        optimiser starts again in every call.
 
         **Arguments:** samples and labels as for `fit`, and in the first call all labels that there will be.
         """
@@ -245,7 +252,8 @@ class PCRegressor(RegressorMixin, AbstractEstimator):
     _score = "r2"
 
     def partial_fit(self, X: ArrayLike, y: ArrayLike) -> "PCRegressor":
-        """Learn from more samples: one epoch, at a constant rate. The first call sets the scales of inputs and targets.
+        """Learn from more samples: one epoch, at a constant rate. The first call sets the scales of inputs and targets;
+        the optimiser starts again in every call.
 
         **Arguments:** samples and targets as for `fit`.
         """
