@@ -1,6 +1,10 @@
 """Every drawing function draws whole and partial tables, and the files are small enough for the repository."""
 
+import json
+from pathlib import Path
+
 import pytest
+from legends import covered
 
 from mupc import experiments, plots
 from mupc.experiments._store import strict
@@ -124,6 +128,22 @@ def test_every_panel_of_a_whole_table_shows_something(slug, tmp_path, saved):
         shown = [line for line in panel.lines if len(line.get_xdata())]
         assert shown or panel.images or panel.collections or panel.patches, panel.get_title()
     assert path.stat().st_size < plots.style.MAX_BYTES
+    assert not covered(drawn)
+
+
+RESULTS = sorted((Path(__file__).parents[2] / "results").glob("*.json"))
+COVERED_BEFORE = ("cifar-20-epochs", "mupc-one-step-fashion", "theorems")
+"""Results in which a legend once lay on a curve: these are drawn in the quick tests too."""
+
+
+@pytest.mark.parametrize(
+    "path", [pytest.param(p, id=p.stem, marks=() if p.stem in COVERED_BEFORE else pytest.mark.slow) for p in RESULTS]
+)
+def test_no_legend_of_a_saved_result_lies_on_a_curve(path, tmp_path, saved):
+    record = json.loads(path.read_text())
+    experiments.find_figure(record["slug"]).load().plot(record, tmp_path / "figure.png")
+    (drawn,) = saved
+    assert not covered(drawn)
 
 
 @pytest.mark.slow

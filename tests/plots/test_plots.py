@@ -6,7 +6,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from legends import covered
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
 
+from mupc import plots
 from mupc.plots import coordinates, credit_reach, landscape, learning_curve, spectrum, style, theorems
 
 REACH = {
@@ -24,13 +28,14 @@ PAPER = Path(__file__).parents[2] / "results" / "theorems.json"
 
 @pytest.fixture
 def axes(monkeypatch):
-    """The axes of every figure that is saved."""
+    """The axes of every figure that is saved. No legend lies on a curve."""
     found = []
     save = style.save
 
     def keep(figure, path):
         found.extend(figure.axes)
-        return save(figure, path)
+        save(figure, path)
+        assert not covered(figure)
 
     monkeypatch.setattr(style, "save", keep)
     return found
@@ -46,6 +51,73 @@ def test_a_run_without_anything_to_draw(axes, tmp_path, diverged, said):
     assert [text.get_text() for text in left.texts] == said and not right.texts
     assert left.get_xlim() == right.get_xlim() == pytest.approx((0, 0.525))
     assert list(right.lines[0].get_xdata()) == ([0.0] if diverged else [0.0, 0.5])
+
+
+def curve(falls, **more):
+    """Records of five evaluations."""
+    return [
+        {"epoch": float(n), "train_loss": 0.5 * falls**n if n else None, "test_loss": 0.6 * falls**n, "diverged": False}
+        | {name: value(n) for name, value in more.items()}
+        for n in range(5)
+    ]
+
+
+def test_losses_and_accuracy_of_a_run(axes, tmp_path):
+    records = curve(0.5, test_accuracy=lambda n: 1 - 0.9 * 0.3**n)
+    learning_curve.draw_learning_curve({"run": records}, tmp_path / "curve.png", loss="mse")
+    loss, accuracy = axes
+    assert loss.get_ylabel() == "½ sum of squared errors" and accuracy.get_ylabel() == "test accuracy (%)"
+    train, test = loss.lines[:2]
+    np.testing.assert_allclose(train.get_ydata(), [0.25, 0.125, 0.0625, 0.03125])
+    np.testing.assert_allclose(test.get_ydata(), [record["test_loss"] for record in records])
+    assert (train.get_linestyle(), test.get_linestyle()) == ("-", "--")
+    (legend,) = loss.figure.legends
+    assert [text.get_text() for text in legend.get_texts()] == ["run", "training", "test"]
+    np.testing.assert_allclose(accuracy.lines[0].get_ydata(), [100 - 90 * 0.3**n for n in range(5)])
+
+
+def test_the_error_of_a_regression_has_units(axes, tmp_path):
+    records = curve(0.5, test_rmse=lambda n: 9000 / (n + 1), test_r2=lambda n: 0.1 * n)
+    learning_curve.draw_learning_curve({"prices": records}, tmp_path / "curve.png", loss="huber")
+    loss, error = axes
+    assert loss.get_ylabel() == "huber" and error.get_ylabel() == "test RMSE (units of the target)"
+    np.testing.assert_allclose(error.lines[0].get_ydata(), [9000, 4500, 3000, 2250, 1800])
+
+
+def test_without_a_test_split_the_validation_split_is_drawn(axes, tmp_path):
+    records = [{name.replace("test", "validation"): value for name, value in one.items()} for one in curve(0.9)]
+    learning_curve.draw_learning_curve({"run": records}, tmp_path / "curve.png")
+    (loss,) = axes  # neither an accuracy nor an error: one panel
+    assert loss.get_ylabel() == "loss" and len(loss.lines[1].get_xdata()) == 5
+    assert [text.get_text() for text in loss.figure.legends[0].get_texts()] == ["run", "training", "validation"]
+
+
+@pytest.mark.parametrize("start", [10.0, 50.0, 90.0])
+def test_96_and_97_are_apart_on_an_axis_of_accuracies(start):
+    """By at least a twentieth of its height, however low the curve starts, and 100 % has a place."""
+    figure = Figure(figsize=(3.6, 2.9))
+    FigureCanvasAgg(figure)
+    left, right = figure.subplots(1, 2, sharey=True)
+    left.plot([0, 1, 2], [start, 96, 97])
+    right.plot([0, 1], [start, 98.5])
+    style.accuracy_axis(left)
+    figure.canvas.draw()
+    heights = left.transData.transform([(0, value) for value in (start, 96, 97, 98.5, 100)])[:, 1]
+    assert np.all(np.diff(heights) > 0) and np.all(np.isfinite(heights))
+    assert heights[2] - heights[1] > 0.05 * left.bbox.height
+    assert left.bbox.y0 < heights[0] and heights[3] < left.bbox.y1  # all curves fit, of both panels
+    labels = sorted((label.get_window_extent() for label in left.get_yticklabels()), key=lambda box: box.y0)
+    assert len(labels) > 2 and all(above.y0 >= below.y1 for below, above in itertools.pairwise(labels))
+
+
+@pytest.mark.parametrize("inside", [True, False])
+def test_a_legend_on_a_curve_is_found(inside):
+    figure = Figure()
+    FigureCanvasAgg(figure)
+    panel = figure.subplots()
+    panel.plot([0, 1], [0, 1], label="line")
+    panel.legend(loc="lower left" if inside else "lower right")
+    assert covered(figure) == [": line"] * inside
 
 
 @pytest.mark.parametrize(("ending", "begins"), [(".png", b"\x89PNG"), (".pdf", b"%PDF-"), (".svg", b"<?xml")])
@@ -167,3 +239,42 @@ def test_gradients_of_zero(axes, tmp_path):
     assert np.all(np.isnan(bp.get_ydata())) and np.all(np.isnan(pc.get_ydata()))
     assert list(needed.get_ydata()) == [1e-8, 1e-8]
     assert axes[0].get_ylim() == pytest.approx((5e-9, 2e-8))
+
+
+WIDTHS, RATES = (8, 16, 32), (0.01, 0.1, 1.0)
+ROWS = [
+    {"width": n, "hidden_layers": 4, "seed": seed, "step": step, "quantity": quantity, "group": group, "size": n / 8}
+    for n, seed, step in itertools.product(WIDTHS, (0, 1), (0, 3))
+    for quantity, group in itertools.product(("activities", "errors"), ("input", "last"))
+]
+CELLS = [
+    {"settings": {"weight_lr": a, "activity_lr": b, "seed": 0}, "value": 1 / a + b} | {"weight_lr": a, "loss": a / b}
+    | {"activity_lr": b} for a in RATES for b in RATES
+]  # fmt: skip
+TIMES = {"times": {"mupc": {"median_s": 1e-3, "memory_bytes": 2**20}, "backprop": {"median_s": 2e-3}}}
+BENCH = [{"workload": "gd", "hidden_layers": 4, "width": n, "batch_size": 64, "steps": 4} | TIMES for n in WIDTHS]
+KAPPAS = [
+    {"width": n, "hidden_layers": h, "seeds": [{"condition_number": float(n * h)}]} for n in WIDTHS for h in (2, 4, 8)
+]
+EVEN = {"label": "even", "values": np.linspace(0, 4, 50), "weights": np.full(50, 0.02), "exact": True}
+PANEL = {"title": "small", "cells": CELLS, "marks": [("chosen", (0.1, 0.1)), ("best", (1.0, 1.0))]}
+
+
+@pytest.mark.parametrize(
+    "draw",
+    [
+        lambda path: plots.draw_credit_reach(REACH, path),
+        lambda path: plots.draw_coordinate_scaling(ROWS, "width", path, {(0, "activities", "last"): 0.0}),
+        lambda path: plots.draw_layer_sizes([{"quantity": "errors", "layer": n, "size": n} for n in WIDTHS], path),
+        lambda path: plots.draw_sweep_contour(CELLS, path),
+        lambda path: plots.draw_sweep_lines(CELLS, path, "weight_lr"),
+        lambda path: plots.draw_transfer([PANEL, PANEL], path),
+        lambda path: plots.draw_performance(BENCH, path),
+        lambda path: plots.draw_condition_numbers(KAPPAS, path),
+        lambda path: plots.draw_eigenvalue_densities([EVEN] * 5, path),
+        lambda path: plots.draw_learning_curve({name: curve(0.9) for name in ("a", "b", "c")}, path),
+    ],
+)
+def test_no_legend_of_a_command_lies_on_a_curve(axes, tmp_path, draw):
+    draw(tmp_path / "figure.png")
+    assert axes and all(panel.has_data() or panel.images for panel in axes)

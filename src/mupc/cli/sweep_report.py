@@ -110,16 +110,18 @@ def draw_sweep(plan: SweepPlan, summary: Summary, folder: RunFolder) -> None:
     settings. Otherwise draw lines over one number, and nothing if no number varies."""
     names = [axis.name for axis in plan.axes if axis.name != "seed" and len(set(axis.numbers)) > 1]
     cells = [cell for cell in summary["cells"] if cell["state"] == "complete"]
+    loss = plots.LOSSES.get(str(plan.config.get("loss")), "")
+    value = OBJECTIVES[plan.objective] + f" ({loss})" * bool(loss)
     pair = RATES if set(RATES) <= set(names) else tuple(names[:2]) if plan.sampler else ()
     if len(pair) == 2:
         best = summary["best"]["settings"]
         fixed = {} if plan.sampler else {name: best[name] for name in best if name not in pair}
         cells = [cell for cell in cells if fixed.items() <= cell["settings"].items()]
         title = _describe(fixed) if fixed else ""
-        plots.draw_sweep_contour(cells, folder.figure("contour"), *pair, value=OBJECTIVES[plan.objective], title=title)
+        plots.draw_sweep_contour(cells, folder.figure("contour"), *pair, value=value, title=title)
     elif names:
         x = next((name for name in RATES if name in names), names[0])
-        plots.draw_sweep_lines(cells, folder.figure("lines"), x, value=OBJECTIVES[plan.objective])
+        plots.draw_sweep_lines(cells, folder.figure("lines"), x, value=value)
 
 
 def _describe(settings: CellSettings) -> str:

@@ -225,7 +225,7 @@ def _run(
     save(folder.path / RUN_MODEL, _model(latest, dataset, flags))
     reach = json_ready(summarise_reach(meter.reach(latest), flags, records))
     curve = {folder.path.name: [record for record in records if BACK_TO not in record]}
-    plots.draw_learning_curve(curve, folder.figure("learning-curve"))
+    plots.draw_learning_curve(curve, folder.figure("learning-curve"), flags.loss)
     if "entry_sizes" in reach:
         plots.draw_credit_reach(reach, folder.figure("credit-reach"))
     results = {

@@ -14,6 +14,8 @@ LOOKS = {
 }
 STARTS = {"forward": "forward start", "random": "N(0, 1) start"}
 COLOURS = {"mupc": style.BLUE, "sp": style.RED}
+CHAIN_SIZE = (9.0, 5.8)
+"""Width and height of the figure of chains, in inches."""
 FAR = 0.5
 """The distance, relative to the start, up to which inference counts as far from the solution."""
 
@@ -21,7 +23,7 @@ FAR = 0.5
 def draw_forward_pass(record: Record, path: PathLike) -> None:
     """Draw a panel for each parameterisation: mean |z| of the last hidden layer over the number of layers."""
     depths = sorted(record["config"]["layers"])
-    with style.saved_panels(path, 1, len(FORWARD_PANELS), record, sharex=True) as (_, axes):
+    with style.saved_panels(path, 1, len(FORWARD_PANELS), record, sharex=True) as (figure, axes):
         for panel, (kind, label) in zip(axes[0], FORWARD_PANELS.items(), strict=True):
             for activation in record["config"]["activations"]:
                 rows = style.select(record["data"], kind=kind, activation=activation)
@@ -31,7 +33,7 @@ def draw_forward_pass(record: Record, path: PathLike) -> None:
             panel.set(yscale="log", title=label)
         axes[0, -1].set_ylim(0.1, 10)
         axes[0, 0].set_ylabel("mean |z|, last hidden layer")
-        axes[0, 0].legend(loc="upper left")
+        style.legend_outside(figure, axes[0, 0])
 
 
 def draw_chain_dynamics(record: Record, path: PathLike, name: str) -> None:
@@ -40,7 +42,7 @@ def draw_chain_dynamics(record: Record, path: PathLike, name: str) -> None:
     config = record["config"]
     depth = config["hidden_layers"]
     layers = range(1, depth + 1)
-    with style.saved_panels(path, 2, len(STARTS), record, sharey="row") as (_, axes):
+    with style.saved_panels(path, 2, len(STARTS), record, size=CHAIN_SIZE, sharey="row") as (figure, axes):
         for column, (start, label) in enumerate(STARTS.items()):
             above, below = axes[:, column]
             rows = select(record["data"], start=start)
@@ -61,8 +63,7 @@ def draw_chain_dynamics(record: Record, path: PathLike, name: str) -> None:
             below.set_xlabel(r"layer $\ell$")
         axes[0, 0].set_ylabel("distance to $z^*$, relative to start\nmedian, quartiles over seeds", fontsize=9)
         axes[1, 0].set_ylabel(r"activity $z_\ell$")
-        for panel in axes[:, 0]:
-            style.legend_inside(panel, loc="lower left", fontsize=8)
+        style.legend_outside(figure, *axes[:, 0], fontsize=9)
 
 
 def draw_network_dynamics(record: Record, path: PathLike, labels: Labels, layers: Sequence[int]) -> None:
@@ -97,7 +98,7 @@ def draw_network_dynamics(record: Record, path: PathLike, labels: Labels, layers
             panel.set_ylabel(r"$\|z_\ell\|$, mean over samples")
         axes[-1, 0].set_ylabel(r"$\|z - z^*\|\,/\,\|z^*\|$" if linear else r"$\|z - z_{fwd}\|\,/\,\|z_{fwd}\|$")
         for panel in axes[:, -1]:
-            style.legend_inside(panel, loc="center left", bbox_to_anchor=(1, 0.5), fontsize=8)
+            panel.legend(loc="center left", bbox_to_anchor=(1, 0.5), fontsize=8)
 
 
 def _plot_mean(

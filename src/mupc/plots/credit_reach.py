@@ -39,7 +39,7 @@ def draw_credit_reach(reach: Record, path: PathLike) -> None:
             shown = [size for size in sizes if 0 < size < float("inf")]
             left.set_ylim(max(min(shown) / 2, least * 10**-DECADES_BELOW), 2 * max(shown))
             left.axhline(least, color=style.GREY, linestyle="--", lw=1.5, label="needed to learn")
-        left.legend(loc="lower right", fontsize=9)
+        style.legend_outside(figure, left, loc="outside lower center", ncols=3, fontsize=10)
         middle.plot(layers, style.numbers(reach["backprop_cosines"]), color=style.BLUE, marker=marker)
         middle.set(title="Direction", ylabel="cosine to BP", ylim=(min(0, middle.get_ylim()[0]), 1.03))
         shares = [100 * share for share in _positive(reach["energy_shares"])]

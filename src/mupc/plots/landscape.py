@@ -75,7 +75,7 @@ def plot_contours(panel: Axes, energies: ArrayLike, axis: ArrayLike, points: Arr
         x, y = np.asarray(points, float).T
         panel.plot(x, y, color=style.RED, marker="o", ms=2.5, lw=1.5, label="gradient descent")
         panel.plot(x[0], y[0], color=style.RED, marker="s", ms=7)
-        panel.legend(fontsize=9, loc="lower right", frameon=True)
+        style.legend_under(panel, fontsize=9)
     panel.set(xlim=at[[0, -1]], ylim=at[[0, -1]])
     panel.grid(False)
     return filled

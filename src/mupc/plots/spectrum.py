@@ -68,7 +68,7 @@ def _plot_density(panel: Axes, spectrum: Record, laws: Sequence[Record]) -> None
         panel.set_yscale("log")
     how = "" if spectrum["exact"] else ", Lanczos"
     panel.set_title(f"{spectrum['label']}{how}", fontsize=11)
-    panel.legend(fontsize=9)
+    style.legend_under(panel, fontsize=9, ncols=2, columnspacing=1, handlelength=1.5)
 
 
 def histogram(values: Array, weights: Array, exact: bool) -> tuple[Array, Array]:
@@ -135,7 +135,7 @@ def draw_condition_numbers(rows: Sequence[Record], path: PathLike) -> None:
     by_depth = len({row["hidden_layers"] for row in rows}) > 1
     along, across = ("hidden_layers", "width") if by_depth else ("width", "hidden_layers")
     names = {"width": "width $N$", "hidden_layers": "hidden layers $H$"}
-    with style.saved_panels(path, size=style.SINGLE) as (_, ((panel,),)):
+    with style.saved_panels(path, size=style.SINGLE) as (figure, ((panel,),)):
         for line, colour in style.ramped(sorted({row[across] for row in rows})):
             chosen = sorted(style.select(rows, **{across: line}), key=lambda row: row[along])
             found = {row[along]: values for row in chosen if (values := _finite(row))}
@@ -147,7 +147,7 @@ def draw_condition_numbers(rows: Sequence[Record], path: PathLike) -> None:
         panel.set(ylabel=style.KAPPA, title="Activity Hessian")
         if any(_finite(row) for row in rows):  # a logarithmic axis cannot be empty
             style.log_ticks(panel)
-        panel.legend(fontsize=9)
+        style.legend_outside(figure, panel)
 
 
 def _finite(row: Record) -> list[float]:

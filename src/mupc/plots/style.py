@@ -60,12 +60,23 @@ SINGLE = (6.4, 4.2)
 MAX_BYTES = 300_000
 UNDATED: dict[str, dict[str, Any]] = {".png": {}, ".pdf": {"CreationDate": None}, ".svg": {"Date": None}}
 """The endings of figures, and what leaves the date out of the file."""
+UNDER = 0.5
+"""How far below a panel its own legend begins, in inches: ticks and label come first."""
 BAND = 0.2
 """The opacity of the band around a curve."""
 BRIGHT = 0.6
 """Above this fraction of a heat map's colours, black letters are easier to read than white ones."""
 PALEST = 0.88
 """The fraction of viridis above which its colours are too pale for a line."""
+
+ACCURACY = "test accuracy (%)"
+NARROW = 15
+"""Accuracies that differ by fewer points are on a linear axis."""
+NEAREST = 0.3
+"""Added to the error, in per cent, so that an accuracy of 100 % has a place on a logarithmic axis."""
+TICKS = (10, 30, 50, 70, 80, 90, 95, 97, 98, 99, 99.5, 100)
+LOSSES = {"mse": "½ sum of squared errors", "cross-entropy": "cross-entropy"}
+"""What the losses of one sample are, in words."""
 
 KAPPA = r"condition number $\kappa$"
 WRITTEN = {"relu": "ReLU", "mnist": "MNIST", "fashion-mnist": "Fashion-MNIST", "cifar10": "CIFAR-10"}
@@ -273,7 +284,42 @@ def legend_outside(figure: Figure, *panels: Axes, order: Iterable[str] = (), **o
         figure.legend([handles[name] for name in names], names, **{"loc": "outside right center"} | options)
 
 
-def legend_inside(panel: Axes, **options: Any) -> None:
-    """Put a legend into a panel, unless it is empty."""
+def legend_under(panel: Axes, **options: Any) -> None:
+    """Put a legend under a panel and the label of its x axis, unless it is empty."""
+    from matplotlib.transforms import ScaledTranslation
+
     if panel.get_legend_handles_labels()[0]:
-        panel.legend(**options)
+        below = panel.transAxes + ScaledTranslation(0, -UNDER, panel.figure.dpi_scale_trans)
+        panel.legend(**{"loc": "upper center", "bbox_to_anchor": (0.5, 0), "bbox_transform": below} | options)
+
+
+def accuracy_axis(panel: Axes) -> None:
+    """Make the y axis, and those that share it, one for accuracies in per cent: with the logarithm of the error, so
+    that 96 and 97 are as far apart as 70 and 78. Over less than `NARROW` points it stays linear.
+
+    Call it after plotting.
+    """
+    import numpy as np
+
+    def stretched(accuracy: ArrayLike) -> Array:
+        return -np.log(np.maximum(100 - np.asarray(accuracy), 0) + NEAREST)
+
+    def accuracy_at(height: ArrayLike) -> Array:
+        return 100 + NEAREST - np.exp(-np.asarray(height))
+
+    panel.set_ylabel(panel.get_ylabel() or ACCURACY)
+    lines = [line.get_ydata() for one in panel.get_shared_y_axes().get_siblings(panel) for line in one.lines]
+    shown = np.array([value for line in lines for value in line if np.isfinite(value)])  # bands may go beyond 100
+    if not shown.size or np.ptp(shown) <= NARROW:
+        return
+    panel.set_yscale("function", functions=(stretched, accuracy_at))
+    bottom, top = stretched(shown.min()), stretched(shown.max())
+    room = 0.07 * (top - bottom)
+    panel.set_ylim(float(accuracy_at(bottom - room)), float(accuracy_at(top + room)))
+    ticks: list[float] = []
+    for tick in reversed(TICKS):
+        apart = not ticks or stretched(ticks[-1]) - stretched(tick) > room
+        if apart and bottom - room <= stretched(tick) <= top + room:
+            ticks.append(tick)
+    panel.set_yticks(ticks)
+    panel.yaxis.set_major_formatter(lambda value, _: f"{value:g}")

@@ -9,7 +9,7 @@ from .style import Axes, PathLike, Record
 def draw_theorems(record: Record, path: PathLike) -> None:
     """Draw smallest eigenvalues over the scale of weights, distances over L/N, and descent to the forward pass."""
     config, data = record["config"], record["data"]
-    with style.saved_panels(path, 1, 3, record) as (_, axes):
+    with style.saved_panels(path, 1, 3, record, size=(3 * style.PANEL[0], style.PANEL[1] + 0.7)) as (_, axes):
         convex, limit, free = axes[0]
         _plot_convexity(convex, data, config["scaled_depths"])
         _plot_limit(limit, data, config["depths"])
@@ -18,7 +18,7 @@ def draw_theorems(record: Record, path: PathLike) -> None:
             free.plot(row["shown"], row["distances"], color=colour, label=f"H = {row['free_depth']}")
         free.set(title="free output: forward pass", xlabel="inference step", ylabel="relative distance to it")
         free.set_xscale("symlog", linthresh=1)
-        style.legend_inside(free, fontsize=8)
+        style.legend_under(free, fontsize=8, ncols=3)
         for panel, name in ((convex, "scale"), (limit, "aspect")):
             if any(name in row for row in data):
                 style.log_ticks(panel, "x", decades=2)
@@ -37,7 +37,7 @@ def _plot_convexity(panel: Axes, data: Iterable[Record], depths: list[int]) -> N
     panel.axhline(0, color="black", lw=1, ls=":")
     panel.set_yscale("symlog", linthresh=1e-2, linscale=0.5)
     panel.set(title="Theorem A.1: convexity", xlabel="scale of the weights", ylabel=r"$\lambda_{\min}$")
-    panel.legend(fontsize=8, loc="lower left")
+    style.legend_under(panel, fontsize=8, ncols=3)
 
 
 def _plot_limit(panel: Axes, data: Iterable[Record], depths: list[int]) -> None:
@@ -50,4 +50,4 @@ def _plot_limit(panel: Axes, data: Iterable[Record], depths: list[int]) -> None:
             style.plot_points(panel, distances, f"{marker}-", color=colour, lw=1, label=label)
     panel.plot([], [], "kx-", lw=1, label="SP, same colours")
     panel.set(title="Theorem 1: limit to BP", xlabel="L / N", ylabel=r"$\|g_{PC} - g_{BP}\| / \|g_{BP}\|$")
-    panel.legend(fontsize=7)
+    style.legend_under(panel, fontsize=8, ncols=2)

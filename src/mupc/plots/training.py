@@ -5,11 +5,8 @@ import statistics
 from typing import Any
 
 from . import style
-from .style import Axes, Labels, Number, Options, PathLike, Record
+from .style import ACCURACY, Axes, Labels, Number, Options, PathLike, Record
 
-ACCURACY = "test accuracy (%)"
-PER_CENT = (0, 101)
-"""The limits of an axis of accuracies."""
 RATIO = "loss / energy at equilibrium"
 MOMENTS = {"$t = 0$": None, "after a tenth of training": 0.1, "at the end": 1.0}
 """Titles of the maps of that ratio, and the part of training that has passed; None is before training."""
@@ -20,29 +17,33 @@ def draw_accuracy_over_depth(record: Record, path: PathLike, labels: Labels) -> 
     """Draw a panel for each method (columns) and activation (rows), a curve for each depth."""
     activations, methods = record["config"]["activations"], _methods(record["config"])
     options: Options = {"xlabel": "training step", "ylabel": ACCURACY, "sharex": True, "sharey": True}
-    with style.saved_panels(path, len(activations), len(methods), record, **options) as (_, axes):
+    with style.saved_panels(path, len(activations), len(methods), record, **options) as (figure, axes):
         for panel, (activation, method) in zip(axes.flat, itertools.product(activations, methods), strict=True):
             for depth, colour in style.ramped(record["config"]["depths"]):
                 runs = trained_runs(record, method=method, activation=activation, depth=depth)
                 plot_accuracy(panel, runs, color=colour, label=f"H = {depth}")
             what = f", {style.written(activation)}" if len(activations) > 1 else ""
-            panel.set(title=labels[method] + what, ylim=PER_CENT)
-        style.legend_inside(axes[0, 0], loc="lower right")
+            panel.set_title(labels[method] + what)
+        style.accuracy_axis(axes[0, 0])
+        style.legend_outside(figure, axes[0, 0])
 
 
 def draw_accuracy_over_epochs(record: Record, path: PathLike, labels: Labels) -> None:
     """Draw one panel with a curve for each method."""
     config = record["config"]
-    with style.saved_panels(path, record=record, xlabel="epoch", ylabel=ACCURACY) as (_, ((panel,),)):
-        trained = []
+    with style.saved_panels(path, record=record, size=style.SINGLE, xlabel="epoch", ylabel=ACCURACY) as (
+        figure,
+        ((panel,),),
+    ):
+        trained: list[Number] = []
         for method in _methods(config):
             runs = trained_runs(record, method=method)
             plot_accuracy(panel, runs, "epoch", color=COLOURS[method], label=labels[method])
             trained += [100 * value for run in runs for value in run["history"]["test_accuracy"][1:]]
-        panel.set(title=f"{style.written(config['data'])}, H = {max(config['depths'])}", ylim=PER_CENT)
+        panel.set_title(f"{style.written(config['data'])}, H = {max(config['depths'])}")
         if trained:  # the untrained network, at chance, would flatten everything that follows
             panel.set_ylim(max(0, min(trained) - 1), max(trained) + 0.5)
-        style.legend_inside(panel, loc="lower right")
+        style.legend_outside(figure, panel)
 
 
 def draw_accuracy_over_width(record: Record, path: PathLike, labels: Labels) -> None:
@@ -54,8 +55,9 @@ def draw_accuracy_over_width(record: Record, path: PathLike, labels: Labels) -> 
             runs = trained_runs(record, method="mupc", width=width)
             plot_accuracy(curves, runs, color=colour, label=f"N = {width}")
             style.plot_error_bars(ends, {width: _finals(runs)}, fmt="o", color=colour)
-        curves.set(xlabel="training step", ylabel=ACCURACY, ylim=PER_CENT)
-        style.legend_inside(curves, loc="lower right")
+        curves.set_xlabel("training step")
+        style.accuracy_axis(curves)
+        style.legend_outside(figure, curves)
         style.size_axis(ends, "width N")
         ends.set_ylabel(f"final {ACCURACY}")
         figure.suptitle(f"{labels['mupc']}, H = {max(config['depths'])}")
@@ -77,7 +79,8 @@ def draw_solver_comparison(record: Record, path: PathLike, labels: Labels) -> No
             ends += finals
             milliseconds = 1e3 * statistics.median(run["seconds_per_step"] for run in runs)
             style.plot_error_bars(costs, {milliseconds: finals}, fmt="o", color=colour, ms=7)
-        curves.set_ylim((min(ends) - 6, max(ends) + 1) if ends else PER_CENT)
+        if ends:
+            curves.set_ylim(min(ends) - 6, max(ends) + 1)
         curves.set(title=f"N = {config['widths'][0]}, H = {max(config['depths'])}", xlabel="epoch")
         costs.set(title=f"after {end:g} epochs", xlabel="time per step (ms)")
         costs.set_xlim(left=0)
@@ -100,9 +103,10 @@ def draw_exact_inference(record: Record, path: PathLike, name: str) -> None:
             style.plot_band(loss, steps, losses, **look)
             style.plot_band(energy, steps[1:], [run["history"]["energy"][1:] for run in runs], **look)
             plot_accuracy(accuracy, runs, **look)
-        loss.set(title="training MSE of the prediction", ylabel=r"$\frac{1}{2}\|y - f(x)\|^2$")
+        loss.set(title="training loss of the prediction", ylabel=r"$\frac{1}{2}\|y - f(x)\|^2$")
         energy.set(title="energy at the equilibrium", ylabel=r"$\mathcal{F}(z^*)$")
-        accuracy.set(title="test accuracy", ylabel=ACCURACY, ylim=PER_CENT)
+        accuracy.set_title("test accuracy")
+        style.accuracy_axis(accuracy)
         style.log_ticks(loss)
         style.log_ticks(energy)
         style.legend_outside(figure, accuracy)
@@ -163,7 +167,7 @@ def plot_finals_over_depth(panel: Axes, record: Record, config: Record, labels: 
         style.plot_error_bars(panel, finals, fmt="o-", color=colour, label=labels[method])
     style.size_axis(panel, "hidden layers H", depths)
     panel.set(ylabel=f"final {ACCURACY}", title=f"{style.written(config['data'])}, N = {width}")
-    panel.legend(loc="best")
+    style.legend_under(panel, ncols=2, fontsize=9)
 
 
 def trained_runs(record: Record, **wanted: object) -> list[Record]:

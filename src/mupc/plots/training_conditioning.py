@@ -5,8 +5,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from . import style
-from .style import Axes, Colour, Labels, Options, PathLike, Record
-from .training import ACCURACY, PER_CENT, plot_accuracy, plot_finals_over_depth, shortest_steps, trained_runs
+from .style import ACCURACY, Axes, Colour, Labels, Options, PathLike, Record
+from .training import plot_accuracy, plot_finals_over_depth, shortest_steps, trained_runs
 
 CEILING = 1e13
 """Where a κ is drawn that float64 cannot tell from infinity."""
@@ -23,9 +23,9 @@ def draw_conditioning_over_training(record: Record, path: PathLike, labels: Labe
             _plot_conditioning(above, record, activation)
             for method, depth, look in _lines(config):
                 plot_accuracy(below, _runs(record, config, method, activation, depth), **look)
-            below.set_ylim(PER_CENT)
         for rates in config["rates"][1:]:
             axes[0, 0].plot([], [], "k--", label=labels[rates["method"]])
+        style.accuracy_axis(axes[1, 0])
         style.legend_outside(figure, axes[0, 0])
         figure.suptitle(_title(config, labels))
 
@@ -45,8 +45,9 @@ def draw_conditioning_with_accuracies(record: Record, path: PathLike, labels: La
             runs = _runs(record, large, "mupc", activation, deepest)
             plot_accuracy(above, runs, color="black", ls="--", label=mupc)
             _plot_conditioning(below, record, activation)
-            above.set(title=f"{style.written(activation)}, N = {large['widths'][0]}", ylim=PER_CENT)
+            above.set_title(f"{style.written(activation)}, N = {large['widths'][0]}")
             below.set_title(f"{style.written(activation)}, N = {config['widths'][0]}")
+        style.accuracy_axis(axes[0, 0])
         style.legend_outside(figure, *axes[::-1, 0], order=[f"H = {depth}" for depth in colours])
         figure.suptitle(_title(config, labels))
 

@@ -74,7 +74,7 @@ def _plot_marks(
         box = Rectangle(corner, 1, 1, fill=False, ec=style.RED, lw=2.5, ls=dashes, label=text, zorder=3)
         box.set_clip_on(False)
         panel.add_patch(box)
-    panel.legend(loc="upper center", bbox_to_anchor=(0.5, -0.24), ncols=2, fontsize=9, handlelength=1.5)
+    style.legend_under(panel, ncols=2, fontsize=9, handlelength=1.5)
 
 
 def draw_transfer_grids(record: Record, path: PathLike, ladders: Mapping[str, Sequence[tuple[int, int]]]) -> None:
