@@ -14,7 +14,7 @@ from mupc.cli.config import TrainFlags
 from mupc.cli.parsing import flag
 from mupc.cli.runner import Session
 from mupc.cli.train_job import Recorder
-from mupc.data._targets import TASKS
+from mupc.data._targets import _TASKS
 from mupc.inference._energy import LOSSES
 from mupc.io import Interruption
 from mupc.learning._optimiser import OPTIMISERS, SCHEDULES
@@ -232,7 +232,7 @@ def test_choices_are_those_of_the_library():
         flags.Schedule: SCHEDULES,
         flags.Precision: POLICIES,
         flags.AutoPrecision: {*POLICIES, "auto"},
-        typing.get_type_hints(TrainFlags)["task"]: TASKS,
+        typing.get_type_hints(TrainFlags)["task"]: _TASKS,
         flags.Solver: SOLVERS,
         typing.get_type_hints(TrainFlags)["method"]: ("pc", "bp"),
     }
