@@ -7,6 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import mupc
@@ -48,12 +49,34 @@ def test_docstring_examples(home, least, tmp_path):
     assert ended.returncode == 0, ended.stderr
 
 
+OWN_DATA = (ROOT / "docs" / "your-own-data.md").read_text(encoding="utf-8")
+
+
+@pytest.mark.slow
+def test_your_own_data(tmp_path, monkeypatch, capsys):
+    """The page works from its first line to its last: the snippets, then the commands on the table that they wrote."""
+    ended = python("\n".join(FENCE.findall(OWN_DATA)), cwd=tmp_path)
+    assert ended.returncode == 0, ended.stderr
+    counts = np.array(re.findall(r"\d+", ended.stdout.partition("]]")[0]), int).reshape(3, 3)
+    assert counts.sum() == 36
+    assert np.trace(counts) >= 33
+    r2, search = re.search(r"'test_r2': ([\d.]+)", ended.stdout), ended.stdout.splitlines()[-1]
+    assert r2 is not None
+    assert float(r2[1]) > 0.2
+    assert float(search.split()[-1]) > 0.95
+    monkeypatch.chdir(tmp_path)
+    for arguments in commands(OWN_DATA):
+        assert main(arguments) == 0, (arguments, capsys.readouterr().err)
+    assert "accuracy" in capsys.readouterr().out
+
+
 SMALLER_SNIPPETS = {"small=(32, 8), large=(128, 64), epochs=2": "small=(4, 2), large=(8, 3), epochs=0.1"}
 
 
 @pytest.mark.slow
 def test_python_snippets_of_the_docs(tmp_path):
-    pages = [page.read_text(encoding="utf-8") for page in sorted((ROOT / "docs").glob("*.md"))]
+    others = [page for page in sorted((ROOT / "docs").glob("*.md")) if page.name != "your-own-data.md"]
+    pages = [page.read_text(encoding="utf-8") for page in others]
     code = "\n".join(snippet for page in pages for snippet in FENCE.findall(page))
     for full, smaller in SMALLER_SNIPPETS.items():
         assert full in code
@@ -62,9 +85,9 @@ def test_python_snippets_of_the_docs(tmp_path):
     assert ended.returncode == 0, ended.stderr
 
 
-def commands():
-    """The `mupc …` lines of the README, without their comments."""
-    lines = re.findall(r"^    (mupc .*)$", README, re.MULTILINE)
+def commands(page):
+    """The `mupc …` lines of a page, without their comments."""
+    lines = re.findall(r"^    (mupc .*)$", page, re.MULTILINE)
     return [line.partition("#")[0].split()[1:] for line in lines]
 
 
@@ -77,7 +100,7 @@ SMALLER = {
 
 @pytest.mark.slow
 def test_commands_of_the_readme(tmp_path, monkeypatch, capsys):
-    found = commands()
+    found = commands(README)
     assert len(found) >= 6
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("MUPC_CACHE", str(tmp_path / "cache"))
