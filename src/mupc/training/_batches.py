@@ -2,8 +2,9 @@
 
 import dataclasses
 import math
+import sys
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import equinox as eqx
 import jax
@@ -12,15 +13,22 @@ import jax.random as jr
 import numpy as np
 from jaxtyping import Array, Int, Key
 
-from ..data import Dataset, Normalisation, Split
+from ..data import BatchStream, DataError, Dataset, Normalisation, Split
 from ..inference import Batch, free_start
 from ..network import Outputs, PRNGKeyArray
 from ._augment import augment
+
+if TYPE_CHECKING:
+    from ._result import FitResult
 
 Order = Int[Array, "*runs drawn"]
 
 BUCKETS = 16
 """How many sizes there are from a power of two to the next: filling up to one of them costs a sixteenth at most."""
+
+
+STREAM_BYTES = 2**26
+"""How much of a stream goes to the device at a time."""
 
 
 def bucket(count: int, finest: int = 16) -> int:
@@ -30,12 +38,12 @@ def bucket(count: int, finest: int = 16) -> int:
     return -(-count // step) * step
 
 
-def padded(rows: np.ndarray) -> Array:
-    """Return rows on the device, filled up to a bucket with zeros that no order refers to."""
-    return jnp.asarray(np.pad(rows, [(0, bucket(len(rows)) - len(rows)), *[(0, 0)] * (rows.ndim - 1)]))
+def padded(rows: np.ndarray, count: int) -> Array:
+    """Return rows on the device, filled up to this number with zeros that no order refers to."""
+    return jnp.asarray(np.pad(rows, [(0, count - len(rows)), *[(0, 0)] * (rows.ndim - 1)]))
 
 
-def learned(dataset: Dataset, split: Split) -> np.ndarray:
+def learned(dataset: Dataset | BatchStream, split: Split) -> np.ndarray:
     """Return the targets of a split for the device: labels (which become one-hot there), or scaled values."""
     return split.targets if dataset.classes is not None else dataset.encode(split.targets)
 
@@ -148,13 +156,74 @@ class StoredBatches:
             yield Dispatch(source, order, first, count)
 
 
-def spans(steps: range, per_epoch: int, every: int | None) -> Iterator[tuple[int, int, int]]:
-    """Split steps at the ends of epochs, and at multiples of `every`: (epoch, first batch in it, number of batches)."""
+class StreamError(DataError):
+    """A batch of a stream that could not be had. `results` hold what was learnt until then, one for each run."""
+
+    results: "list[FitResult]"
+
+
+class StreamedBatches:
+    """The batches of a stream. As many as make one dispatch go to the device at a time: a fixed number, so that one
+    program serves all, and at most `most` of them.
+
+    The stream's iterator stays open from one dispatch to the next: `place` is the epoch and batch that comes next.
+    """
+
+    def __init__(self, stream: BatchStream, most: int) -> None:
+        self.stream, self.batch_size, self.per_epoch = stream, stream.batch_size, stream.batches_per_epoch
+        room = STREAM_BYTES // (stream.train.raw.nbytes + stream.train.targets.nbytes)
+        self.most = max(1, min(most, room, self.per_epoch))
+        self.place: tuple[int, int] | None = None
+        self.open: Iterator[Split] = iter(())
+
+    @property
+    def content(self) -> dict[str, object]:
+        """What a run must have in common with another to have the same batches, by name, as far as this is known."""
+        return {"the training data": f"the stream {self.stream.name}", "batches_per_epoch": self.per_epoch}
+
+    def dispatches(self, source: BatchSource, steps: range, every: int | None) -> Iterator[Dispatch]:
+        """Yield these steps, split where an epoch ends, at multiples of `every`, and where the device has its fill."""
+        most = self.most if every is None else min(self.most, every)
+        order = jnp.broadcast_to(jnp.arange(most * self.batch_size), (*source.key.shape, most * self.batch_size))
+        for epoch, first, count in spans(steps, self.per_epoch, every, most):
+            splits = [self._next(epoch, index) for index in range(first, first + count)]
+            rows = (
+                np.concatenate(parts)
+                for parts in zip(*((split.raw, learned(self.stream, split)) for split in splits), strict=True)
+            )
+            raw, targets = (padded(part, most * self.batch_size) for part in rows)
+            yield Dispatch(dataclasses.replace(source, raw=raw, targets=targets), order, 0, count)
+
+    def _next(self, epoch: int, index: int) -> Split:
+        """Return a batch of an epoch."""
+        if self.place != (epoch, index):
+            self.open = self.stream.epoch(epoch, index)
+        self.place = None
+        try:
+            split = next(self.open)
+        except DataError as error:
+            raise StreamError(error.problem, error.cure) from error
+        except Exception as error:
+            reason = f"{type(error).__name__}: {error}"
+            raise StreamError(
+                f"batch {index} of epoch {epoch} of {self.stream.name} could not be made ({reason})",
+                "mend the function that makes batches",
+            ) from error
+        self.place = epoch, index + 1
+        return split
+
+
+Batches = StoredBatches | StreamedBatches
+
+
+def spans(steps: range, per_epoch: int, every: int | None, most: int = sys.maxsize) -> Iterator[tuple[int, int, int]]:
+    """Split steps at the ends of epochs, at multiples of `every`, and at every `most` batches of an epoch: (epoch,
+    first batch in it, number of batches)."""
     step = steps.start
     while step < steps.stop:
         epoch, first = divmod(step, per_epoch)
         left = steps.stop - step
-        length = min(left, per_epoch - first, left if every is None else every - step % every)
+        length = min(left, per_epoch - first, most - first % most, left if every is None else every - step % every)
         yield epoch, first, length
         step += length
 

@@ -11,12 +11,12 @@ import jax.random as jr
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ..data import Dataset, RawSamples, from_arrays
+from ..data import BatchStream, Dataset, RawSamples, from_arrays
 from ..inference import CROSS_ENTROPY, AbstractSolver, Energy, ErrorSpace, as_energy, traced
 from ..io import checks
 from ..learning import PC, AbstractAlgorithm, LearningContext, Optimiser, check_optimiser
 from ..network import POLICIES, AbstractNetwork, Real, check_network, resolve_precision
-from ._batches import BatchSource, SampleFormat, StoredBatches, learned, padded
+from ._batches import Batches, BatchSource, SampleFormat, StoredBatches, StreamedBatches, bucket, learned, padded
 from ._compute_path import AUTO, choose_precision, describe_path
 from ._step import TrainJob
 
@@ -35,7 +35,7 @@ class StepPlan(NamedTuple):
 
     total: int
     interval: int
-    batches: StoredBatches
+    batches: Batches
 
     @property
     def per_epoch(self) -> int:
@@ -176,7 +176,7 @@ class TrainConfig:
         policy = resolve_precision(chosen.precision, network)
         return describe_path(network, algorithm, chosen.objective, policy, self.unsupervised)
 
-    def check(self, network: AbstractNetwork, dataset: Dataset, algorithm: AbstractAlgorithm) -> None:
+    def check(self, network: AbstractNetwork, dataset: Dataset | BatchStream, algorithm: AbstractAlgorithm) -> None:
         """Refuse what cannot be trained together, before anything is compiled."""
         check_network(network)
         self.check_energy(dataset, algorithm)
@@ -212,7 +212,7 @@ class TrainConfig:
                 "augment", f"needs images, and {dataset.name} does not have any.", "Leave it out."
             )
 
-    def check_energy(self, dataset: Dataset, algorithm: AbstractAlgorithm) -> None:
+    def check_energy(self, dataset: Dataset | BatchStream, algorithm: AbstractAlgorithm) -> None:
         """Refuse an energy that the algorithm does not have, or whose loss does not fit the targets."""
         energy = self.objective
         algorithm.check(energy, self.unsupervised)
@@ -223,19 +223,23 @@ class TrainConfig:
                 "loss", f"cross-entropy needs classes as targets, and they are {targets}.", 'Use the loss "mse".'
             )
 
-    def batches(self, dataset: Dataset) -> StoredBatches:
+    def batches(self, dataset: Dataset | BatchStream) -> Batches:
         """Return where batches come from."""
+        if isinstance(dataset, BatchStream):
+            pauses = (self.evaluate_every, self.checkpoint_every)
+            return StreamedBatches(dataset, min(every for every in (*pauses, dataset.batches_per_epoch) if every))
         return StoredBatches(dataset.train, self.batch_size, self.last_batch == FILL)
 
-    def plan(self, dataset: Dataset) -> StepPlan:
+    def plan(self, dataset: Dataset | BatchStream) -> StepPlan:
         """Return how long to train, and when to evaluate."""
         batches = self.batches(dataset)
         total = max(1, round(self.epochs * batches.per_epoch))
         return StepPlan(total, min(total, self.evaluate_every or batches.per_epoch), batches)
 
-    def job(self, network: AbstractNetwork, dataset: Dataset, algorithm: AbstractAlgorithm) -> TrainJob:
+    def job(self, network: AbstractNetwork, dataset: Dataset | BatchStream, algorithm: AbstractAlgorithm) -> TrainJob:
         """Return the job, after all checks."""
         self.check(network, dataset, algorithm)
+        plan = self.plan(dataset)
         chosen = self.chosen(network, algorithm)
         policy = resolve_precision(chosen.precision, network)
         context = LearningContext(
@@ -243,17 +247,17 @@ class TrainConfig:
             weight_lr=jnp.asarray(chosen.rate, policy.dtype),
             optimiser=self.optimiser,
             schedule=self.schedule,
-            total_steps=jnp.asarray(self.plan(dataset).total),
+            total_steps=jnp.asarray(plan.total),
             precision=policy.name,
         )
         source = BatchSource(
-            raw=padded(dataset.train.raw),
-            targets=padded(learned(dataset, dataset.train)),
+            raw=padded(dataset.train.raw, bucket(len(dataset.train))),
+            targets=padded(learned(dataset, dataset.train), bucket(len(dataset.train))),
             normalise=jax.tree.map(lambda leaf: jnp.asarray(leaf) if np.ndim(leaf) else leaf, dataset.normalisation),
             key=jr.key(checks.seed(self.seed)),
             format=SampleFormat(dataset.classes, dataset.image_shape, self.unsupervised),
             augments=self.augment,
-            batch_size=self.batch_size,
+            batch_size=plan.batches.batch_size,
         )
         return TrainJob(traced(algorithm), context, source)
 
@@ -271,9 +275,9 @@ def as_algorithm(given: AbstractAlgorithm | AbstractSolver | None) -> AbstractAl
     )
 
 
-def as_dataset(given: Dataset | Arrays, seed: int) -> Dataset:
-    """Return a data set; a pair of samples and targets is split at random."""
-    if isinstance(given, Dataset):
+def as_dataset(given: Dataset | BatchStream | Arrays, seed: int) -> Dataset | BatchStream:
+    """Return a data set or a stream; a pair of samples and targets is split at random."""
+    if isinstance(given, Dataset | BatchStream):
         return given
     if isinstance(given, tuple) and len(given) == 2:
         return from_arrays(*given, seed=seed)

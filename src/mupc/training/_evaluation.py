@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ..data import Dataset
+from ..data import BatchStream, Dataset
 from ..diagnostics import layers_that_learn
 from ..io import checks
 from ..network import Network
@@ -72,7 +72,9 @@ def check_hooks(metrics: Metrics | None, callbacks: Callbacks, stop: Callable[[]
 class Evaluation:
     """Score networks on whole splits and describe each in a record."""
 
-    def __init__(self, programs: DevicePrograms, job: TrainJob, dataset: Dataset, metrics: Metrics | None) -> None:
+    def __init__(
+        self, programs: DevicePrograms, job: TrainJob, dataset: Dataset | BatchStream, metrics: Metrics | None
+    ) -> None:
         self.programs, self.job, self.metrics = programs, job, dict(metrics or {})
         self.schema, self.data = dataset.schema, dataset.name
         splits = {"test": dataset.test, "validation": dataset.validation}

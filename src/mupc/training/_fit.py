@@ -5,7 +5,7 @@ import warnings
 from collections.abc import Callable
 from typing import Any
 
-from ..data import Dataset
+from ..data import BatchStream, Dataset
 from ..inference import AbstractSolver
 from ..io import Interruption, checks
 from ..learning import AbstractAlgorithm
@@ -21,7 +21,7 @@ from ._step import DevicePrograms
 
 def fit(
     network: Network,
-    dataset: Dataset | Arrays,
+    dataset: Dataset | BatchStream | Arrays,
     algorithm: AbstractAlgorithm | AbstractSolver | None = None,
     *,
     config: TrainConfig | None = None,

@@ -15,7 +15,7 @@ import jax.random as jr
 import numpy as np
 from jaxtyping import DTypeLike
 
-from ..data import Dataset
+from ..data import BatchStream, Dataset
 from ..inference import AbstractSolver, Energy, as_energy, traced
 from ..io import checks
 from ..learning import PC, AbstractAlgorithm, AlgorithmState
@@ -54,7 +54,7 @@ class Run:
 
 def fit_many(
     runs: Sequence[Run],
-    dataset: Dataset | Arrays,
+    dataset: Dataset | BatchStream | Arrays,
     *,
     config: TrainConfig | None = None,
     chunk: int | None = None,
@@ -257,7 +257,7 @@ def _settings(name: str, value: Any) -> Iterator[tuple[str, Any]]:
         yield name, "a number" if isinstance(value, Number | jax.Array) and not whole else value
 
 
-def _room(job: TrainJob, network: Network, dataset: Dataset) -> int:
+def _room(job: TrainJob, network: Network, dataset: Dataset | BatchStream) -> int:
     """Return how many runs the device has memory for, by a rough count of what each keeps."""
     free, need = free_memory(), _bytes(job, network, dataset)
     if need > free:
@@ -268,7 +268,7 @@ def _room(job: TrainJob, network: Network, dataset: Dataset) -> int:
     return int(free // need)
 
 
-def _bytes(job: TrainJob, network: Network, dataset: Dataset) -> int:
+def _bytes(job: TrainJob, network: Network, dataset: Dataset | BatchStream) -> int:
     """Count twice the state of training (before and after an interval), gradients, updates and the copies that products
     read; and activities with what inference or an evaluation keeps for each."""
     state = jax.eval_shape(lambda n: job.algorithm.init(n, job.context), network)

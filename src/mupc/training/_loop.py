@@ -11,7 +11,7 @@ import numpy as np
 
 from ..learning import AlgorithmState
 from ..network import Network
-from ._batches import bucket
+from ._batches import StreamError, bucket
 from ._checkpoint_policy import CheckpointPolicy
 from ._config import StepPlan, TrainConfig
 from ._evaluation import Callbacks, Evaluation, TrainStatus
@@ -44,7 +44,8 @@ class TrainLoop:
         self.job, self.plan, self.evaluate, self.callbacks = job, plan, evaluate, callbacks
         self.policy, self.config, self.stop = policy, config, stop
         self.programs = evaluate.programs
-        self.ended = False  # by a callback
+        self.ended = False  # by a callback, or by a problem with the next batch
+        self.problem: StreamError | None = None
         self.begin = time.perf_counter()
 
     def run(self, learner: AlgorithmState, compute_path: str) -> list[FitResult]:
@@ -64,10 +65,12 @@ class TrainLoop:
             state = self._advance(state, blank)
         state = self._save_where_it_stopped(state)
         losses = state.all_losses(blank)
-        return [
-            self._result(state, index, self.programs.pick(losses, index), compute_path)
-            for index in range(len(state.histories))
-        ]
+        picked = [self.programs.pick(losses, index) for index in range(len(state.histories))]
+        results = [self._result(state, index, own, compute_path) for index, own in enumerate(picked)]
+        if self.problem is not None:
+            self.problem.results = results
+            raise self.problem
+        return results
 
     def _advance(self, state: TrainState, blank: Trace) -> TrainState:
         """Return the state at the next evaluation or checkpoint."""
@@ -76,10 +79,14 @@ class TrainLoop:
         end = min(evaluation, self.policy.next_step(position.step))
         job = _slowed(self.job, halvings(state.histories[0]))
         started = time.perf_counter()
-        learner, trace = self.programs.run_interval(
+        learner, trace, taken, self.problem = self.programs.run_interval(
             job, position.state, range(position.step, end), self.plan.batches, blank
         )
-        state = state._replace(position=position.after(learner, trace, end, time.perf_counter() - started))
+        reached = position.step + taken
+        state = state._replace(position=position.after(learner, trace, reached, time.perf_counter() - started))
+        if reached < end:
+            self.ended = True
+            return state
         back = False
         if end == evaluation:
             state = self._look(state)

@@ -12,7 +12,7 @@ from jaxtyping import Array, Bool, Float, Int
 from ..inference import traced
 from ..learning import AbstractAlgorithm, AlgorithmState, LearningContext
 from ..network import AbstractNetwork
-from ._batches import BatchSource, Order, StoredBatches
+from ._batches import Batches, BatchSource, Order, StreamError
 
 Tree = TypeVar("Tree")
 Result = TypeVar("Result")
@@ -109,6 +109,15 @@ def score(job: TrainJob, network: AbstractNetwork, splits: dict[str, Chunks]) ->
     return SplitScores({name: means(chunks) for name, chunks in splits.items()}, jnp.all(finite))
 
 
+class Interval(NamedTuple):
+    """The state after some steps, what they reported, how many they are, and the problem that ended them early."""
+
+    state: AlgorithmState
+    trace: Trace
+    steps: int
+    problem: StreamError | None
+
+
 class DevicePrograms(NamedTuple):
     """The programs of one run, or of many: then the job's numbers, the state, the order of the samples and the trace
     have a leading axis `runs`."""
@@ -127,15 +136,20 @@ class DevicePrograms(NamedTuple):
         return jax.tree.map(lambda a, b: jnp.where(which.reshape(-1, *[1] * (a.ndim - 1)), a, b), tree, other)
 
     def run_interval(
-        self, job: TrainJob, state: AlgorithmState, steps: range, batches: StoredBatches, blank: Trace
-    ) -> tuple[AlgorithmState, Trace]:
+        self, job: TrainJob, state: AlgorithmState, steps: range, batches: Batches, blank: Trace
+    ) -> Interval:
         """Take these steps: one dispatch, and one more for each epoch that begins and each tuning on the way."""
-        trace, done = blank, 0
+        trace, done, problem = blank, 0, None
         every = job.algorithm.tunes_every
-        for source, order, first, length in batches.dispatches(job.source, steps, every):
-            here = TrainJob(job.algorithm, job.context, source)
-            if every is not None:
-                here = TrainJob(self.tune(here, state, order, jnp.asarray(first)), job.context, source)
-            state, trace = self.advance(here, state, order, jnp.asarray([first, done, length]), trace)
-            done += length
-        return state, jax.block_until_ready(trace)
+        try:
+            for source, order, first, length in batches.dispatches(job.source, steps, every):
+                here = TrainJob(job.algorithm, job.context, source)
+                if every is not None:
+                    here = TrainJob(self.tune(here, state, order, jnp.asarray(first)), job.context, source)
+                before = trace
+                state, trace = self.advance(here, state, order, jnp.asarray([first, done, length]), trace)
+                jax.block_until_ready(before)  # at most two dispatches hold samples at a time
+                done += length
+        except StreamError as error:
+            problem = error
+        return Interval(state, jax.block_until_ready(trace), done, problem)
