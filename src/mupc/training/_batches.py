@@ -27,8 +27,8 @@ BUCKETS = 16
 """How many sizes there are from a power of two to the next: filling up to one of them costs a sixteenth at most."""
 
 
-STREAM_BYTES = 2**26
-"""How much of a stream goes to the device at a time."""
+STREAM_BYTES, STREAM_BATCHES = 2**26, 32
+"""How much of a stream goes to the device at a time, at most. The next part is made while the device learns from it."""
 
 
 def bucket(count: int, finest: int = 16) -> int:
@@ -172,7 +172,7 @@ class StreamedBatches:
     def __init__(self, stream: BatchStream, most: int) -> None:
         self.stream, self.batch_size, self.per_epoch = stream, stream.batch_size, stream.batches_per_epoch
         room = STREAM_BYTES // (stream.train.raw.nbytes + stream.train.targets.nbytes)
-        self.most = max(1, min(most, room, self.per_epoch))
+        self.most = max(1, min(most, room, STREAM_BATCHES))
         self.place: tuple[int, int] | None = None
         self.open: Iterator[Split] = iter(())
 

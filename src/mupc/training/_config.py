@@ -51,7 +51,7 @@ class StepPlan(NamedTuple):
 class TrainConfig:
     """Every setting of a training run; `mupc.fit` takes them as keywords.
 
-    - `epochs` (may be a fraction), `seed` (order of the batches, random starts), `batch_size`.
+    - `epochs` (may be a fraction), `seed` (order of the batches, random starts), `batch_size` (a stream has its own).
     - `weight_lr`: the learning rate of the weights; by default what suits the algorithm (0.01 in error space and for
       backpropagation, otherwise 0.1).
     - `energy`: `mupc.Energy(...)`; its λ, too, follows the algorithm by default.

@@ -33,8 +33,8 @@ def fit(
 ) -> FitResult:
     """Train a network, and evaluate it as it goes.
 
-    The data lives on the device, and everything between two evaluations is one dispatch. Batches are drawn again every
-    epoch; an incomplete last batch is left out. Evaluation is by the forward pass, on the whole test (and validation)
+    The data lives on the device, and an epoch, or all steps to the next evaluation, are one dispatch. Batches are drawn
+    again every epoch; by default an incomplete last batch is left out. Evaluation is by the forward pass, on the whole test (and validation)
     split. If the loss or a weight is no longer finite, training ends there and returns the last finite network.
 
     With a folder for `checkpoints`, the same call goes on where the last one was interrupted, and on a CPU it ends with
@@ -42,9 +42,12 @@ def fit(
 
     **Arguments:**
 
-    - `network`; `dataset`: from `mupc.data.load` or `mupc.data.from_arrays`, or just a pair `(x, y)`, a fifth of which
-      is then held out for testing; and an `algorithm`: `mupc.PC(solver)`, or just the solver, or
-      `mupc.BP()` for the backpropagation baseline on the same network. By default `mupc.PC(mupc.ErrorSpace())`.
+    - `network`: where to start from.
+    - `dataset`: from `mupc.data.load` or `mupc.data.from_arrays`; or a pair `(x, y)`, a fifth of which is then held out
+      for testing; or a stream of batches from `mupc.data.from_batches`. If its next batch cannot be had, a
+      `ValueError` says why. What was learnt until then is in its `results`, and in the last checkpoint.
+    - `algorithm`: `mupc.PC(solver)`, or just the solver, or `mupc.BP()` for the backpropagation baseline on the same
+      network. By default `mupc.PC(mupc.ErrorSpace())`.
     - The settings of `mupc.TrainConfig` as keywords, such as `epochs=5, weight_lr=0.05, seed=1`, or all of them as one
       `config`.
     - `metrics`: more to measure at each evaluation, `{"name": function_of_the_network}`.
