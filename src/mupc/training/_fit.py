@@ -34,8 +34,9 @@ def fit(
     """Train a network, and evaluate it as it goes.
 
     The data lives on the device, and an epoch, or all steps to the next evaluation, are one dispatch. Batches are drawn
-    again every epoch; by default an incomplete last batch is left out. Evaluation is by the forward pass, on the whole test (and validation)
-    split. If the loss or a weight is no longer finite, training ends there and returns the last finite network.
+    again every epoch; by default an incomplete last batch is left out. Evaluation is by the forward pass, on the whole
+    test (and validation) split. If the loss or a weight is no longer finite, training ends there and returns the last
+    finite network.
 
     With a folder for `checkpoints`, the same call goes on where the last one was interrupted, and on a CPU it ends with
     the same weights to the bit. More `epochs` train a finished run further.
