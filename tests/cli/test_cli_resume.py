@@ -144,7 +144,8 @@ def test_a_data_set_that_is_gone(train, resume, monkeypatch, tmp_path):
 def test_checkpoints_that_are_kept(train, resume):
     run = train(*BP, "--keep", "3", "--checkpoint-every", "4")
     assert list(_checkpoints.checkpoint_folders(run.folder / "checkpoints")) == [16, 20, 22]
-    assert run.json("config.json")["safety"] == {"keep": 3, "checkpoint_every": 4, "on_divergence": "stop"}
+    stops = {"on_divergence": "stop", "patience": None, "restore_best": False}
+    assert run.json("config.json")["safety"] == {"keep": 3, "checkpoint_every": 4, **stops}
     assert resume("--epochs", "2", "--quiet").code == 0
     assert list(_checkpoints.checkpoint_folders(run.folder / "checkpoints")) == [36, 40, 44]
     none = train(*BP, "--keep", "0", name="none")

@@ -9,6 +9,7 @@ import sys
 import numpy as np
 import pytest
 
+import mupc
 from mupc import cli
 from mupc.cli.flags import TEST
 from mupc.data import from_arrays
@@ -45,9 +46,27 @@ def test_values_of_a_table(train, table):
     assert run.code == 0, run.err
     config = run.json("config.json")["config"]
     assert (config["target"], config["task"], config["test"], config["one_hot"]) == ("price", "regression", TEST, True)
+    summary, held_out = run.json("summary.json"), mupc.data.load(file, target="price", one_hot=True).test
+    predicted = mupc.load(run.folder).predict(held_out.raw)
+    errors, spread = predicted - held_out.targets.ravel(), np.ptp(houses()["price"])
+    assert summary["test_mae"] == pytest.approx(np.abs(errors).mean(), rel=1e-4) and summary["test_mae"] < spread
+    assert summary["test_rmse"] == pytest.approx(np.sqrt((errors**2).mean()), rel=1e-4)
+    assert summary["test_r2"] == pytest.approx(1 - (errors**2).mean() / held_out.targets.var(), rel=1e-4)
+    assert summary["test_accuracy"] is None
     again = train("--config", run.folder, "--quiet", tiny=False, name="again")
     assert again.code == 0, again.err
     assert [one.json("summary.json")["test_loss"] for one in (run, again)] == [again.metrics[-1]["test_loss"]] * 2
+
+
+def test_targets_that_are_not_scaled_are_told(train, tmp_path):
+    """Those of a .npz file are learnt as they are."""
+    key = np.random.default_rng(0)
+    x, y = key.normal(size=(150, 3)), key.normal(1e4, 1e3, size=(150, 1))
+    np.savez(tmp_path / "far.npz", x_train=x[:100], y_train=y[:100], x_test=x[100:], y_test=y[100:])
+    run = train("--data", tmp_path / "far.npz", "--epochs", "1", "--method", "bp")
+    assert run.code == 0, run.err
+    (line,) = (line for line in run.out.splitlines() if line.startswith("warning: targets are not scaled"))
+    assert "1e+04" in line
 
 
 def test_the_default_of_the_test_split_is_that_of_the_library():

@@ -141,13 +141,53 @@ def test_a_run_that_lost_accuracy_says_what_it_had(monkeypatch):
     session = Session("mupc train", Console(quiet=True), Interruption("mupc train"))
     summary = {
         "interrupted": False, "diverged": False, "test_loss": 0.1, "test_accuracy": 0.5, "best_test_accuracy": 0.875,
-        "seconds_per_step": 0.001, "steps": 7, "seconds": 1.0, "warnings": [], "out": "runs/x",
+        "seconds_per_step": 0.001, "steps": 7, "seconds": 1.0, "warnings": [], "out": "runs/x", "restored": False,
         "credit_reach": {"learning_layers": 4, "layers": 5, "regime": "equilibrium"},
     }  # fmt: skip
     train_job.conclude(TrainFlags(), summary, session)
     assert said[0].startswith("test accuracy 50.0 %, 87.5 % at its best, after 7 steps")
     train_job.conclude(TrainFlags(), summary | {"test_accuracy": 0.87}, session)
     assert "test accuracy 87.0 % after 7 steps in 0:01 (1 ms per step)" in said
+
+
+@pytest.mark.parametrize(
+    ("scores", "line"),
+    [
+        ({"test_accuracy": 0.5, "best_test_accuracy": 0.9, "restored": True}, "test accuracy 50.0 %"),
+        (
+            {"test_r2": 0.5, "test_mae": 12.0, "test_rmse": 1e3},
+            "test R² 0.500, MAE 12 and RMSE 1000 in units of the tar",
+        ),
+        ({"test_r2": None, "test_mae": 12.0, "test_rmse": 1e3}, "test R² unknown, MAE 12"),
+        ({"test_loss": 0.25}, "test loss 0.2500 (½ the sum over outputs)"),
+        ({"train_loss": 0.25}, "training loss 0.2500 (½ the sum over outputs)"),
+    ],
+)
+def test_the_quality_of_a_network(scores, line):
+    nothing = dict.fromkeys(train_job.SCORES) | {"restored": False}
+    assert train_job.describe_quality(TrainFlags(), nothing | scores).startswith(line)
+
+
+def test_early_stopping_keeps_the_best(train, mupc):
+    """A rate that is too high: the network gets worse after its best evaluation. Then with more patience."""
+    flags = ("--validation", "0.2", "--weight-lr", "3", "--patience", "2", "--evaluate-every", "3", "--epochs", "3")
+    run = train(*flags, "--method", "bp")
+    assert run.code == 0, run.err
+    scores = [(record["validation_accuracy"], -record["validation_loss"]) for record in run.metrics]
+    best = max(range(len(scores)), key=lambda i: scores[i])
+    assert len(scores) == best + 3 < 19  # two evaluations after it
+    summary = run.json("summary.json")
+    assert summary["kept_step"] == run.metrics[best]["step"] and not summary["interrupted"]
+    assert summary["test_accuracy"] == run.metrics[best]["test_accuracy"]
+    assert f"% at step {summary['kept_step']}, was kept" in run.out
+    safety = {"patience": 2, "restore_best": True, "on_divergence": "stop"}
+    assert run.json("config.json")["safety"] == safety | {"keep": 2, "checkpoint_every": None}
+
+    done = mupc("train", "--resume", run.folder)
+    assert done.code == 0 and "is finished" in done.out
+    more = mupc("train", "--resume", run.folder, "--patience", "3", "--quiet")
+    assert more.code == 0, more.err
+    assert len(run.metrics) > len(scores) and run.metrics[: len(scores)][-1]["step"] == 3 * (best + 2)
 
 
 SLOW = ("adam", "ode")

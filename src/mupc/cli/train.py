@@ -16,8 +16,13 @@ from .runner import Command, CommandResult, Session
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class SafetyFlags:
-    """How a run survives interruptions and divergence."""
+    """When a run stops, and how it survives interruptions and divergence."""
 
+    patience: Annotated[int | None, hint("(default: train to the end)", "EVALUATIONS")] = None
+    """Stop after this many evaluations without a better score on the validation split, and keep the best network. Needs
+    --validation."""
+    restore_best: tyro.conf.FlagCreatePairsOff[bool] = False
+    """Keep the best network on the validation split, not the last, and train to the end all the same."""
     resume: Annotated[str | None, hint("(optional)", "RUN")] = None
     """Go on with the run in this folder; more --epochs train it further."""
     keep: int = 2

@@ -14,7 +14,7 @@ import numpy as np
 from rich.console import Console
 
 from .. import plots
-from ..data import Dataset
+from ..data import Dataset, targets_warning
 from ..diagnostics import LEARNING_LIMITS, CreditReach, credit_reach
 from ..inference import ErrorSpace, infer
 from ..io import counted, json_ready, only_writer
@@ -25,7 +25,7 @@ from ..prediction import RUN_MODEL, Model, model_notes, save
 from ..training import BACK_TO, FitResult, TrainConfig, TrainStatus, find_checkpoint, fit
 from ..training.progress import TrainProgress
 from .building import as_used, build, given_flags, load_data, number_format, train_config
-from .config import FORMAT, TrainFlags, load, pick
+from .config import FORMAT, TrainFlags, load, pick, read
 from .flags import ACTIVITY_LR, SOLVER, TrainOutputFlags
 from .parsing import flag
 from .run_folder import METRICS, RunFolder
@@ -34,6 +34,9 @@ from .train import SafetyFlags
 
 VERY_DEEP, FEW_STEPS = 256, 32
 """From this number of hidden layers on, as many steps of inference are worth a note, which names fewer."""
+SCORES = ("test_accuracy", "test_r2", "test_mae", "test_rmse", "test_loss", "validation_accuracy", "train_loss")
+"""What `summary.json` has of the network that was kept. r2, mae and rmse are those of a regression, in the units of its
+targets; losses are of the targets as the network learns them."""
 FALLEN = 0.02
 """A run that loses more accuracy than this after its best evaluation says so."""
 Record = dict[str, Any]
@@ -48,8 +51,8 @@ def train(given: TrainFlags, output: TrainOutputFlags, safety: SafetyFlags, sess
     dataset = load_data(given)
     with number_format(given.precision):
         network, algorithm = build(given, dataset)
-        flags = as_used(given, dataset, network, algorithm)
-        train_config(flags, dataset).check(network, dataset, algorithm)
+        flags, rules = as_used(given, dataset, network, algorithm), stopping_rules(safety)
+        train_config(flags, dataset, **rules).check(network, dataset, algorithm)
         for line in notes(given, flags):
             session.say(f"note: {line}")
         new, name = safety.resume is None, f"{Path(flags.data).stem}-{flags.method}"
@@ -59,18 +62,16 @@ def train(given: TrainFlags, output: TrainOutputFlags, safety: SafetyFlags, sess
         with only_writer(folder.path):
             summary = {} if new else folder.read("summary.json")
             ended = not (summary.get("interrupted", True) or summary.get("diverged", True))
-            if ended and load(folder.path).epochs == flags.epochs:
+            if ended and load(folder.path).epochs == flags.epochs and not _more_patient(folder, safety):
                 session.say(f"the run in {folder.path} is finished; more --epochs train it further.")
                 return summary
             try:
                 past = [] if new else _take_up(folder, ended, session)
-                kept = pick(safety, TrainConfig)
+                kept = pick(safety, TrainConfig) | rules
                 about = {"format": FORMAT, "safety": kept, "precision": flags.precision, "seed": flags.seed}
                 folder.write_config(vars(flags), **about)
                 folder.write("schema.json", model_notes(_model(network, dataset, flags)))
-                settings = {**kept, "checkpoints": folder.path / RUN_MODEL.parent}
-                if safety.keep == 0:
-                    settings = {"on_divergence": safety.on_divergence}
+                settings = kept | {"checkpoints": folder.path / RUN_MODEL.parent} if safety.keep else rules
                 config = train_config(flags, dataset, **settings)
                 recorder = Recorder(folder, output.tensorboard, past, session.console)
                 with contextlib.closing(recorder), session.interruption.gracefully():
@@ -81,6 +82,18 @@ def train(given: TrainFlags, output: TrainOutputFlags, safety: SafetyFlags, sess
                 raise _explained(error, folder.path) from error
     conclude(given, summary, session)
     return summary
+
+
+def stopping_rules(safety: SafetyFlags) -> dict[str, Any]:
+    """Return the settings of training that say when it ends, as used."""
+    best = safety.restore_best or safety.patience is not None
+    return {"on_divergence": safety.on_divergence, "patience": safety.patience, "restore_best": best}
+
+
+def _more_patient(folder: RunFolder, safety: SafetyFlags) -> bool:
+    """Whether a run that ended for lack of patience is given more."""
+    before = read(folder.path).safety.get("patience")
+    return isinstance(before, int) and (safety.patience is None or safety.patience > before)
 
 
 def notes(given: TrainFlags, used: TrainFlags) -> list[str]:
@@ -212,7 +225,9 @@ def _run(
     count = sum(array.size for array in jax.tree.leaves(network))
     size = f"{counted(flags.hidden_layers, 'hidden layer')} of {flags.width} units, {count:,} weights"
     session.say(f"{dataset.name}: {size}, {flags.parameterisation}, {flags.method}")
-    session.say(config.compute_path(network, algorithm))
+    session.say(path := config.compute_path(network, algorithm))
+    unscaled = targets_warning(dataset.schema, dataset.train.targets)
+    session.warn([unscaled] if unscaled else [])
     with recorder.progress, warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)  # about divergence, which the last lines tell
         try:
@@ -231,7 +246,8 @@ def _run(
     results = {
         **summarise(flags, records, result),
         "credit_reach": reach,
-        "precision": flags.precision if result is None else result.precision,
+        "precision": flags.precision,
+        "compute_path": path,
         "data": {"name": dataset.name, "official": dataset.official, "source": dataset.source},
     }
     interrupted, message = result is None or result.stopped, "" if result is None else result.message
@@ -243,19 +259,23 @@ def _run(
 
 
 def summarise(flags: TrainFlags, records: list[Record], result: FitResult | None) -> Summary:
-    """Return how well training went, from its records alone if it was interrupted."""
+    """Return how well the network does that was kept, and how training went, from its records alone if it was
+    interrupted."""
     last = next((record for record in reversed(records) if not record["diverged"]), {})
+    kept = result.best if result is not None and result.restored and result.best is not None else last
     accuracies = [found for record in records if (found := record.get("test_accuracy")) is not None]
     rates = [record["steps_per_second"] for record in records if record["steps_per_second"]]
     backs = [record for record in records if BACK_TO in record]
     return {
-        **{name: last.get(name) for name in ("test_accuracy", "test_loss", "validation_accuracy", "train_loss")},
+        **{name: kept.get(name) for name in SCORES},
+        "kept_step": kept.get("step"),
         "best_test_accuracy": max(accuracies, default=None),
         "warnings": instabilities(flags, records),
         "divergences": [{key: record[key] for key in ("step", BACK_TO, "weight_lr")} for record in backs],
         "steps": records[-1]["step"] if result is None else result.steps,
         "seconds_per_step": result.seconds_per_step if result and rates else 1 / rates[-1] if rates else None,
         "diverged": records[-1]["diverged"],
+        "restored": result is not None and result.restored,
     }
 
 
@@ -287,16 +307,30 @@ def conclude(flags: TrainFlags, summary: Summary, session: Session) -> None:
     """Show the last lines: how well, how fast and how deep the network learnt, what to change in the `flags` that were
     given, and where the run folder is."""
     if not (summary["interrupted"] or summary["diverged"]):
-        quality = f"test loss {summary['test_loss']:.4f}"
-        if summary["test_accuracy"] is not None:
-            best = summary["best_test_accuracy"]
-            fallen = f", {percent(best)} at its best," if best > summary["test_accuracy"] + FALLEN else ""
-            quality = f"test accuracy {percent(summary['test_accuracy'])}{fallen}"
         pace = f"{1e3 * summary['seconds_per_step']:.3g} ms per step"
-        session.say(f"{quality} after {summary['steps']} steps in {clock(summary['seconds'])} ({pace})")
+        took = f"after {summary['steps']} steps in {clock(summary['seconds'])} ({pace})"
+        session.say(f"{describe_quality(flags, summary)} {took}")
+        if summary["restored"]:
+            session.say(summary["message"])
         session.say(describe_reach(flags, summary["credit_reach"]))
     session.warn(summary["warnings"])
     session.say(f"run folder {summary['out']}")
+
+
+def describe_quality(flags: TrainFlags, summary: Summary) -> str:
+    """Return how well the network does that was kept: its accuracy, or the errors of a regression."""
+    if summary["test_accuracy"] is not None:
+        best = summary["best_test_accuracy"]
+        fallen = not summary["restored"] and best > summary["test_accuracy"] + FALLEN
+        return f"test accuracy {percent(summary['test_accuracy'])}" + (f", {percent(best)} at its best," * fallen)
+    if summary["test_mae"] is not None:
+        r2 = "unknown" if summary["test_r2"] is None else f"{summary['test_r2']:.3f}"
+        return (
+            f"test R² {r2}, MAE {summary['test_mae']:.4g} and RMSE {summary['test_rmse']:.4g} in units of the targets"
+        )
+    name = "training" if summary["test_loss"] is None else "test"
+    what = " (½ the sum over outputs)" if flags.loss == "mse" else ""
+    return f"{name} loss {summary['train_loss' if name == 'training' else 'test_loss']:.4f}{what}"
 
 
 def summarise_reach(found: CreditReach | None, flags: TrainFlags, records: list[Record]) -> Record:
