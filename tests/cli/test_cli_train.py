@@ -8,7 +8,7 @@ import pytest
 from rich.console import Console
 
 from mupc import plots
-from mupc.cli import config, flags, train_job
+from mupc.cli import config, flags, train_report
 from mupc.cli.building import SOLVERS, make_solver
 from mupc.cli.config import TrainFlags
 from mupc.cli.parsing import flag
@@ -122,8 +122,8 @@ def test_few_layers_learn(train):
 def test_the_flag_that_makes_layers_learn(changes, cure):
     config = dataclasses.replace(TrainFlags(), **changes)
     few = {"learning_layers": 2, "layers": 5, "regime": "shallow"}
-    assert train_job.describe_reach(config, few).endswith(f"; try {cure}")
-    assert train_job.describe_reach(config, few | {"learning_layers": 3}).endswith("regime: shallow")
+    assert train_report.describe_reach(config, few).endswith(f"; try {cure}")
+    assert train_report.describe_reach(config, few | {"learning_layers": 3}).endswith("regime: shallow")
 
 
 def test_flags_without_effect_on_backpropagation(train):
@@ -144,9 +144,9 @@ def test_a_run_that_lost_accuracy_says_what_it_had(monkeypatch):
         "seconds_per_step": 0.001, "steps": 7, "seconds": 1.0, "warnings": [], "out": "runs/x", "restored": False,
         "credit_reach": {"learning_layers": 4, "layers": 5, "regime": "equilibrium"},
     }  # fmt: skip
-    train_job.conclude(TrainFlags(), summary, session)
+    train_report.conclude(TrainFlags(), summary, session)
     assert said[0].startswith("test accuracy 50.0 %, 87.5 % at its best, after 7 steps")
-    train_job.conclude(TrainFlags(), summary | {"test_accuracy": 0.87}, session)
+    train_report.conclude(TrainFlags(), summary | {"test_accuracy": 0.87}, session)
     assert "test accuracy 87.0 % after 7 steps in 0:01 (1 ms per step)" in said
 
 
@@ -164,8 +164,8 @@ def test_a_run_that_lost_accuracy_says_what_it_had(monkeypatch):
     ],
 )
 def test_the_quality_of_a_network(scores, line):
-    nothing = dict.fromkeys(train_job.SCORES) | {"restored": False}
-    assert train_job.describe_quality(TrainFlags(), nothing | scores).startswith(line)
+    nothing = dict.fromkeys(train_report.SCORES) | {"restored": False}
+    assert train_report.describe_quality(TrainFlags(), nothing | scores).startswith(line)
 
 
 def test_early_stopping_keeps_the_best(train, mupc):
@@ -310,9 +310,9 @@ def test_inference_that_climbs_is_told(train):
 def test_a_loss_that_rises_again_is_told():
     records = [{"step": s, "train_loss": loss, "energy": loss, "diverged": False} for s, loss in ((1, 0.01), (2, 0.5))]
     used = TrainFlags(solver="gd", output_precision=1.0)
-    (line,) = train_job.instabilities(used, records)
+    (line,) = train_report.instabilities(used, records)
     assert "rose from 0.01 at step 1 to 0.5" in line
-    assert train_job.instabilities(used, records[:1]) == []
+    assert train_report.instabilities(used, records[:1]) == []
 
 
 def test_messages_name_flags():

@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from mupc.cli import train_job
+from mupc.cli import train_job, train_report
 from mupc.cli.building import SOLVERS, as_used, build, load_data
 from mupc.cli.config import SOLVER_FLAGS, TrainFlags, from_dict, load
 from mupc.cli.flags import SOLVER
@@ -128,7 +128,7 @@ def test_what_follows_another_setting(repeated, earlier, argv, changed):
 
 def test_the_cost_of_many_steps_is_told():
     deep = TrainFlags(solver="gd", hidden_layers=1000, inference_steps=1000)
-    (line,) = train_job.notes(deep, deep)
+    (line,) = train_report.notes(deep, deep)
     assert "1000 steps" in line and "--inference-steps 32 would take about 1/31 of the time" in line
     for changes in ({"inference_steps": 32}, {"solver": "error-space"}, {"hidden_layers": 128, "inference_steps": 128}):
-        assert train_job.notes(deep, dataclasses.replace(deep, **changes)) == []
+        assert train_report.notes(deep, dataclasses.replace(deep, **changes)) == []

@@ -1,7 +1,6 @@
-"""Train as the flags of `mupc train` say, write the run folder, and describe how training ended."""
+"""Train as the flags of `mupc train` say, and write the run folder."""
 
 import contextlib
-import dataclasses
 import math
 import shlex
 import time
@@ -15,32 +14,21 @@ from rich.console import Console
 
 from .. import plots
 from ..data import Dataset, targets_warning
-from ..diagnostics import LEARNING_LIMITS, CreditReach, credit_reach
-from ..inference import ErrorSpace, infer
+from ..diagnostics import CreditReach, credit_reach
+from ..inference import infer
 from ..io import counted, json_ready, only_writer
-from ..io.progress import clock, percent
 from ..learning import PC, AbstractAlgorithm
 from ..network import Network
 from ..prediction import RUN_MODEL, Model, model_notes, save
 from ..training import BACK_TO, FitResult, TrainConfig, TrainStatus, find_checkpoint, fit
 from ..training.progress import TrainProgress
-from .building import as_used, build, given_flags, load_data, number_format, train_config
+from .building import as_used, build, load_data, number_format, train_config
 from .config import FORMAT, TrainFlags, load, pick, read
-from .flags import ACTIVITY_LR, SOLVER, TrainOutputFlags
-from .parsing import flag
+from .flags import TrainOutputFlags
 from .run_folder import METRICS, RunFolder
 from .runner import Session
 from .train import SafetyFlags
-
-VERY_DEEP, FEW_STEPS = 256, 32
-"""From this number of hidden layers on, as many steps of inference are worth a note, which names fewer."""
-SCORES = ("test_accuracy", "test_r2", "test_mae", "test_rmse", "test_loss", "validation_accuracy", "train_loss")
-"""What `summary.json` has of the network that was kept. r2, mae and rmse are those of a regression, in the units of its
-targets; losses are of the targets as the network learns them."""
-FALLEN = 0.02
-"""A run that loses more accuracy than this after its best evaluation says so."""
-Record = dict[str, Any]
-Summary = dict[str, Any]
+from .train_report import Record, Summary, conclude, notes, summarise, summarise_reach
 
 
 def train(given: TrainFlags, output: TrainOutputFlags, safety: SafetyFlags, session: Session) -> Summary:
@@ -94,21 +82,6 @@ def _more_patient(folder: RunFolder, safety: SafetyFlags) -> bool:
     """Whether a run that ended for lack of patience is given more."""
     before = read(folder.path).safety.get("patience")
     return isinstance(before, int) and (safety.patience is None or safety.patience > before)
-
-
-def notes(given: TrainFlags, used: TrainFlags) -> list[str]:
-    """Return what a user should know before a run begins: flags without an effect, and steps that cost much."""
-    if used.method == "bp":
-        without = given_flags(given, "solver", "output_precision", "activity_decay").values()
-        return [f"{written} has no effect with --method bp" for written in without]
-    layers = used.hidden_layers
-    if used.solver not in ACTIVITY_LR or used.inference_steps != layers or layers < VERY_DEEP:
-        return []
-    saved = f"--inference-steps {FEW_STEPS} would take about 1/{round(layers / FEW_STEPS)} of the time"
-    return [
-        f"{layers} steps of inference for {layers} hidden layers: {saved}. On a GPU, 1,000 layers took 2,240 ms a "
-        "batch with 1,000 steps and 17 ms with 32, and 35 and 18 of them learnt"
-    ]
 
 
 def _model(network: Network, dataset: Dataset, flags: TrainFlags) -> Model:
@@ -256,111 +229,3 @@ def _run(
         cure = none if config.checkpoints is None else how_to_go_on(folder.path)
         message = f"interrupted at step {results['steps']} of {records[-1]['total_steps']}; {cure}."
     return folder.write_summary(results, begin, message, interrupted)
-
-
-def summarise(flags: TrainFlags, records: list[Record], result: FitResult | None) -> Summary:
-    """Return how well the network does that was kept, and how training went, from its records alone if it was
-    interrupted."""
-    last = next((record for record in reversed(records) if not record["diverged"]), {})
-    kept = result.best if result is not None and result.restored and result.best is not None else last
-    accuracies = [found for record in records if (found := record.get("test_accuracy")) is not None]
-    rates = [record["steps_per_second"] for record in records if record["steps_per_second"]]
-    backs = [record for record in records if BACK_TO in record]
-    return {
-        **{name: kept.get(name) for name in SCORES},
-        "kept_step": kept.get("step"),
-        "best_test_accuracy": max(accuracies, default=None),
-        "warnings": instabilities(flags, records),
-        "divergences": [{key: record[key] for key in ("step", BACK_TO, "weight_lr")} for record in backs],
-        "steps": records[-1]["step"] if result is None else result.steps,
-        "seconds_per_step": result.seconds_per_step if result and rates else 1 / rates[-1] if rates else None,
-        "diverged": records[-1]["diverged"],
-        "restored": result is not None and result.restored,
-    }
-
-
-def instabilities(flags: TrainFlags, records: list[Record]) -> list[str]:
-    """Return warnings that did not stop the run: a divergence, a loss that rose again, inference that climbed."""
-    found = [
-        f"training diverged before step {record['step']} and went back to step {record[BACK_TO]} with half the "
-        f"--weight-lr, {record['weight_lr']:.3g}"
-        for record in records
-        if BACK_TO in record
-    ]
-    trained = [record for record in records if record.get("train_loss") is not None and not record["diverged"]]
-    if trained:
-        best, last = min(trained, key=lambda record: record["train_loss"]), trained[-1]
-        if last["train_loss"] > 3 * best["train_loss"]:
-            descends = flags.method == "pc" and flags.solver in ACTIVITY_LR
-            cure = "lower --activity-lr, then --weight-lr" if descends else "lower --weight-lr"
-            rise = f"from {best['train_loss']:.3g} at step {best['step']} to {last['train_loss']:.3g}"
-            found.append(f"training became unstable: the loss rose {rise}; {cure}, or use --schedule cosine")
-        penalised = flags.activity_decay or flags.weight_decay or flags.orthogonality
-        start = math.inf if penalised else (flags.output_precision or math.inf) * last["train_loss"]
-        if last["energy"] > 1.01 * start:
-            rise = f"from {start:.3g} to {last['energy']:.3g}"
-            found.append(f"inference raised the energy {rise} instead of lowering it; lower --activity-lr")
-    return found
-
-
-def conclude(flags: TrainFlags, summary: Summary, session: Session) -> None:
-    """Show the last lines: how well, how fast and how deep the network learnt, what to change in the `flags` that were
-    given, and where the run folder is."""
-    if not (summary["interrupted"] or summary["diverged"]):
-        pace = f"{1e3 * summary['seconds_per_step']:.3g} ms per step"
-        took = f"after {summary['steps']} steps in {clock(summary['seconds'])} ({pace})"
-        session.say(f"{describe_quality(flags, summary)} {took}")
-        if summary["restored"]:
-            session.say(summary["message"])
-        session.say(describe_reach(flags, summary["credit_reach"]))
-    session.warn(summary["warnings"])
-    session.say(f"run folder {summary['out']}")
-
-
-def describe_quality(flags: TrainFlags, summary: Summary) -> str:
-    """Return how well the network does that was kept: its accuracy, or the errors of a regression."""
-    if summary["test_accuracy"] is not None:
-        best = summary["best_test_accuracy"]
-        fallen = not summary["restored"] and best > summary["test_accuracy"] + FALLEN
-        return f"test accuracy {percent(summary['test_accuracy'])}" + (f", {percent(best)} at its best," * fallen)
-    if summary["test_mae"] is not None:
-        r2 = "unknown" if summary["test_r2"] is None else f"{summary['test_r2']:.3f}"
-        return (
-            f"test R² {r2}, MAE {summary['test_mae']:.4g} and RMSE {summary['test_rmse']:.4g} in units of the targets"
-        )
-    name = "training" if summary["test_loss"] is None else "test"
-    what = " (½ the sum over outputs)" if flags.loss == "mse" else ""
-    return f"{name} loss {summary['train_loss' if name == 'training' else 'test_loss']:.4f}{what}"
-
-
-def summarise_reach(found: CreditReach | None, flags: TrainFlags, records: list[Record]) -> Record:
-    """Return credit reach for `summary.json`. For backpropagation that is what the last record holds."""
-    if found is not None:
-        derived = {name: getattr(found, name) for name in ("layers", "ratio", "regime")}
-        return {**dataclasses.asdict(found), **derived, "evidence": found.evidence._asdict()}
-    regime = "backprop" if flags.method == "bp" else None
-    return {**{name: records[-1].get(name) for name in ("learning_layers", "layers")}, "regime": regime}
-
-
-def describe_reach(flags: TrainFlags, reach: Record) -> str:
-    """Return how many layers learn and, when they are fewer than half, the flag that changes it."""
-    learning, layers = reach["learning_layers"], reach["layers"]
-    start = f"{learning} of {layers} layers learn"
-    if 2 * learning >= layers:
-        return f"{start}, regime: {reach['regime']}"
-    if learning == 0:
-        return f"{start}: their gradients vanish; try another --seed, --activation tanh or a lower --weight-lr"
-    least = f" (gradient entries of {reach['threshold']:.2g} or more)" if "threshold" in reach else ""
-    return f"{start}{least}, regime: {reach['regime']}; try {_cure(flags)}"
-
-
-def _cure(flags: TrainFlags) -> str:
-    if flags.method == "pc" and flags.solver not in (None, SOLVER):
-        better = PC(ErrorSpace()).defaults._asdict()  # what was given would stay
-        given = [
-            f"{flag(name)} {value:g}" for name, value in better.items() if getattr(flags, name) not in (None, value)
-        ]
-        return " ".join([f"--solver {SOLVER}", *given])
-    if flags.parameterisation != "mupc":
-        return "--parameterisation mupc"
-    return "--optimiser adam" if LEARNING_LIMITS[flags.optimiser].share else "--optimiser lion"
