@@ -42,8 +42,8 @@ def device(monkeypatch):
         ({}, GD, {"unsupervised": True}, WITHOUT + "they start at the forward pass, with given inputs"),
         ({"skip": 2}, GD, {}, WITHOUT + "they cover skips over one layer only"),
         ({"activation": jnp.sin}, GD, {}, WITHOUT + "the activation is a function of your own"),
-        ({}, mupc.GradientDescent("auto", 4), {}, WITHOUT + "they are for gradient descent with a given rate"),
-        ({}, mupc.ErrorSpace(), {}, WITHOUT + "they are for gradient descent with a given rate"),
+        ({}, mupc.GradientDescent("auto", 4), {}, WITHOUT + "they are for plain gradient descent"),
+        ({}, mupc.ErrorSpace(), {}, WITHOUT + "they are for plain gradient descent"),
         ({}, mupc.BP(), {}, WITHOUT + "they are for inference, which backpropagation does not do"),
         ({}, mupc.BP(), {"precision": "bf16"}, "bf16 products with float32 sums on the GPU, without its kernels: they"),
         (
@@ -64,12 +64,12 @@ def test_on_a_gpu(device, net, algorithm, options, line):
 @pytest.mark.parametrize(
     ("found", "end"),
     [
-        (_backend.CPU, "CPU, in blocks that fit into its cache"),
+        (_backend.CPU, "CPU, by its kernels"),
         (
             _backend.Backend("gpu", why_plain="MUPC_KERNELS=0 switches them off"),
-            "GPU, without kernels: MUPC_KERNELS=0 ",
+            "GPU, without its kernels: MUPC_KERNELS=0 ",
         ),
-        (_backend.Backend("tpu", why_plain="there are no kernels for tpu"), "TPU, without kernels: there are no "),
+        (_backend.Backend("tpu", why_plain="there are no kernels for tpu"), "TPU, without its kernels: there are no "),
     ],
 )
 def test_where_there_are_no_gpu_kernels(device, found, end):
@@ -86,5 +86,5 @@ def test_the_result_says_what_ran(dtype):
     result = mupc.fit(network(dtype), data, GD, batch_size=8)
     name = jnp.dtype(dtype).name
     assert result.precision == name
-    assert result.compute_path == f"{name} products and sums on the CPU, in blocks that fit into its cache"
+    assert result.compute_path == f"{name} products and sums on the CPU, by its kernels"
     assert {leaf.dtype for leaf in jax.tree.leaves(result.network)} == {jnp.dtype(dtype)}

@@ -139,6 +139,6 @@ def why_no_kernels(
     if backend().kernels is None:
         return backend().why_plain
     if not isinstance(solver, GradientDescent) or solver.plain_rate is None:
-        return "they are for gradient descent with a given rate, without momentum or tolerance"
+        return "they are for plain gradient descent, with a given rate and without momentum or tolerance"
     x, y = (jnp.zeros((1, size), policy.dtype) for size in (network.in_size, network.out_size))
     return why_plain(eqx.filter_eval_shape(pose, network, Batch(x, y, free_input=free_input), energy, policy))

@@ -6,13 +6,6 @@ from ..network import AbstractNetwork, Precision, backend, resolve_precision
 
 AUTO = "auto"
 
-KERNELS = {
-    "triton": ("by its kernels", "without its kernels"),
-    "blocks": ("in blocks that fit into its cache", "not in blocks that fit into its cache"),
-    None: ("", "without kernels"),
-}
-"""How to say that the kernels of a backend are used, and that they are not."""
-
 
 def choose_precision(
     name: str | None, network: AbstractNetwork, algorithm: AbstractAlgorithm, energy: Energy, unsupervised: bool
@@ -33,6 +26,6 @@ def describe_path(
     """Return a line on the precision, the device and its kernels, with the reason where they are not used."""
     on = backend()
     why = algorithm.why_no_kernels(network, energy, policy, unsupervised)
-    used, unused = KERNELS[on.kernels]
     products = "products and sums" if policy.full.name == policy.name else "products with float32 sums"
-    return f"{policy.name} {products} on the {on.platform.upper()}, {used if why is None else f'{unused}: {why}'}"
+    kernels = "by its kernels" if why is None else f"without its kernels: {why}"
+    return f"{policy.name} {products} on the {on.platform.upper()}, {kernels}"
