@@ -139,11 +139,13 @@ def test_where_they_are_used(on_a_gpu, monkeypatch):
     assert used == [4]
     with_decay = eqx.tree_at(lambda p: p.energy, posed(), mupc.Energy(activity_decay=0.1))
     entropy = eqx.tree_at(lambda p: p.energy, posed(), mupc.Energy(loss="cross-entropy"))
+    own = eqx.tree_at(lambda p: p.energy, posed(), mupc.Energy(loss=jnp.abs))
     for case, why in (
         (posed(outputs=65), "at most 64 outputs"),
         (posed(activation=jnp.sin), "a function of your own"),
         (with_decay, "without activity decay"),
         (entropy, '"mse" only'),
+        (own, "not 'abs'"),
         (posed(skip=2), "over one layer"),
         (exactly(posed()), "the precision is float64"),
     ):

@@ -221,7 +221,10 @@ def _checked_runs(runs: Sequence[Run]) -> list[Run]:
         other = dict(_form(run))
         for name in itertools.chain(first, other):
             if first.get(name) != other.get(name):
-                one, two = (getattr(value, "name", value) for value in (first.get(name), other.get(name)))
+                one, two = (
+                    getattr(value, "name", getattr(value, "__name__", value))
+                    for value in (first.get(name), other.get(name))
+                )
                 raise ValueError(
                     f"runs 0 and {index} differ in {name} ({one} and {two}). Only weights, seeds and numbers with a "
                     "decimal point may: make the rest the same, or call fit_many for each."
