@@ -237,6 +237,19 @@ def test_an_optimiser_of_ones_own_with_another_state_is_refused(tmp_path):
         fit(tmp_path, epochs=0.5, optimiser=optax.adam(0.1))
 
 
+def test_the_unused_rate_of_an_optax_run_does_not_count(tmp_path):
+    """Checkpoints once held the learning rate that an optax transformation does not use."""
+    own = {"optimiser": optax.sgd(0.1)}
+    fit(tmp_path, callbacks=[lambda status: status.record["step"] == 4], keep=1, **own)
+    (path,) = tmp_path.glob("step-*")
+    about = json.loads((path / "about.json").read_text())
+    assert about["settings"]["weight_lr"] == "None"
+    about["settings"]["weight_lr"] = "0.10000000149011612"
+    (path / "about.json").write_text(json.dumps(about))
+    (path / "manifest.json").write_text(json.dumps(_checkpoints._sums(path)))
+    assert_same(fit(tmp_path, **own), fit(**own))
+
+
 def test_a_newer_format_is_refused(tmp_path, monkeypatch):
     monkeypatch.setattr(_checkpoints, "FORMAT", 2)
     fit(tmp_path, epochs=0.5)

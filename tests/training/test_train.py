@@ -1,6 +1,7 @@
 """Training against a plain loop over an independent network, and what users rely on around it."""
 
 import dataclasses
+import pickle
 
 import jax
 import jax.numpy as jnp
@@ -383,3 +384,30 @@ def test_augmentation_flips_half_of_the_images_and_keeps_black_borders():
     flipped = np.mean(out[:, 6, 2] > out[:, 6, 9])
     assert 0.4 < flipped < 0.6
     assert set(np.unique(out)) == {0.0, 3.0, 7.0}
+
+
+def test_callbacks_see_the_network_and_the_result_pickles():
+    seen = []
+    data, options = dataset(), {"epochs": 2, "batch_size": 8}
+    result = mupc.fit(network(), data, SOLVER, callbacks=[seen.append], **options)
+    assert_same_weights(seen[0].network, network())
+    assert_same_weights(seen[-1].network, result.network)
+    assert [status.record for status in seen] == seen[-1].history == result.history
+    again = pickle.loads(pickle.dumps(result))
+    assert_same_weights(again.network, result.network)
+    assert (again.history, again.message, again.compute_path) == (result.history, result.message, result.compute_path)
+    np.testing.assert_array_equal(again.losses, result.losses)
+    np.testing.assert_array_equal(again.model.predict(data.test.raw), result.model.predict(data.test.raw))
+
+
+def test_targets_that_are_not_scaled_give_a_warning():
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(60, 5)).astype(np.float32)
+    y = 1e4 + 1e3 * x[:, :3]
+    options = {"batch_size": 8, "epochs": 0.5}
+    split = Split(x, y.astype(np.float32))
+    raw = Dataset("prices", split, split, None, Schema(), False, "made here")
+    with pytest.warns(RuntimeWarning, match="targets are not scaled and of size 1e.04 .*: divide them by it"):
+        mupc.fit(network(), raw, SOLVER, **options)
+    result = mupc.fit(network(), (x, y), SOLVER, **options)  # scaled: warnings are errors here
+    assert result.last["test_rmse"] > 1

@@ -5,7 +5,7 @@ import warnings
 from collections.abc import Callable
 from typing import Any
 
-from ..data import BatchStream, Dataset
+from ..data import BatchStream, Dataset, targets_warning
 from ..inference import AbstractSolver
 from ..io import Interruption, checks
 from ..learning import AbstractAlgorithm
@@ -73,6 +73,8 @@ def fit(
     dataset, algorithm = as_dataset(dataset, config.seed), as_algorithm(algorithm)
     job, plan = config.job(network, dataset, algorithm), config.plan(dataset)
     check_hooks(metrics, callbacks, stop)
+    if not config.unsupervised and (warning := targets_warning(dataset.schema, dataset.train.targets)):
+        warnings.warn(warning, RuntimeWarning, stacklevel=2)
     path, progress = config.compute_path(network, algorithm), None
     evaluate = Evaluation(DevicePrograms(), job, dataset, metrics)
     with contextlib.ExitStack() as stack:
