@@ -241,7 +241,7 @@ def test_divergence_and_a_smaller_rate(train, resume):
 
 
 def test_a_full_disk_is_one_line_and_no_end(train, resume, monkeypatch):
-    write = _checkpoints._write
+    write = _checkpoints.write_checkpoint
 
     def full(scratch, arrays, about):
         if "00000022" in scratch.name:
@@ -249,7 +249,7 @@ def test_a_full_disk_is_one_line_and_no_end(train, resume, monkeypatch):
         write(scratch, arrays, about)
 
     with monkeypatch.context() as patch:
-        patch.setattr(_checkpoints, "_write", full)
+        patch.setattr(_checkpoints, "write_checkpoint", full)
         run = train(*BP)
     assert run.code == USAGE_ERROR
     assert len(run.err.splitlines()) == 1

@@ -74,6 +74,12 @@ def test_round_trip(saved, schema, loss):
     np.testing.assert_array_equal(mupc.load(saved(model)).predict(X), model.predict(X))
 
 
+def test_the_same_model_is_the_same_file(saved):
+    model = mupc.Model(make(), Schema(labels=("ä", '"b"', "c")), data="toy")
+    assert len({saved(model).read_bytes() for _ in range(8)}) == 1
+    same(mupc.load(saved(model)), model)
+
+
 def test_a_bare_network_takes_numbers_as_they_are(saved):
     model = mupc.load(saved(make()))
     np.testing.assert_array_equal(model.predict(X), model.network(X))
@@ -191,6 +197,38 @@ def test_other_data_at_the_same_place_change_nothing(trained, tmp_path, monkeypa
     (tmp_path / "mine.npz").unlink()
     np.testing.assert_array_equal(mupc.load(trained).outputs(X), before)
     assert mupc.load(trained).data == "mine"
+
+
+def test_a_run_that_was_killed_has_the_model_of_its_last_checkpoint(trained, tmp_path, monkeypatch):
+    folder, ended = shutil.copytree(trained, tmp_path / "killed"), mupc.load(trained)
+    (folder / "checkpoints" / "network.safetensors").unlink()
+    monkeypatch.chdir(tmp_path)
+    npz("mine.npz", 100 * X + 5)
+    same(mupc.load(folder), ended)  # which was written at the same step
+    schema = json.loads((folder / "schema.json").read_text())
+    for damaged in ("{", "[]", json.dumps(schema | {"network": 3}), json.dumps(schema | {"schema": []})):
+        (folder / "schema.json").write_text(damaged)
+        with pytest.raises(ValueError, match="damaged") as caught:
+            mupc.load(folder)
+        assert "\n" not in str(caught.value)
+    (folder / "schema.json").write_text(json.dumps(schema | {"network": schema["network"] | {"width": 6}}))
+    with pytest.raises(ValueError, match=r"has hidden.weight of shape \(2, 4, 4\) .* its architecture has \(2, 6, 6\)"):
+        mupc.load(folder)
+    (folder / "schema.json").write_text(json.dumps(schema))
+    for step in (folder / "checkpoints").glob("step-*"):
+        shutil.rmtree(step)
+    with pytest.raises(ValueError, match="has no checkpoint yet: .* `mupc train --resume"):
+        mupc.load(folder)
+
+
+def test_going_on_with_other_data_changes_nothing(trained, tmp_path, monkeypatch, capsys):
+    folder = shutil.copytree(trained, tmp_path / "run")
+    monkeypatch.chdir(tmp_path)
+    npz("mine.npz", 100 * X + 5)
+    assert main(["train", "--resume", "run", "--epochs", "2", "--quiet"]) == 2
+    assert "are of another run" in capsys.readouterr().err
+    same(mupc.load(folder), mupc.load(trained))
+    assert (folder / "schema.json").read_text() == (trained / "schema.json").read_text()
 
 
 def test_an_old_run_needs_the_data_it_was_trained_on(trained, old_run, tmp_path):

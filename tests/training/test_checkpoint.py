@@ -251,9 +251,8 @@ def test_the_unused_rate_of_an_optax_run_does_not_count(tmp_path):
 
 
 def test_a_newer_format_is_refused(tmp_path, monkeypatch):
-    monkeypatch.setattr(_checkpoints, "FORMAT", 2)
     fit(tmp_path, epochs=0.5)
-    monkeypatch.setattr(_checkpoints, "FORMAT", 1)
+    monkeypatch.setattr("mupc.io._checkpoints.FORMAT", 1)
     with pytest.raises(ValueError, match="is of format 2, newer than the 1 known here: update mupc"):
         fit(tmp_path)
 
@@ -307,7 +306,7 @@ def test_halving_ends_after_five_times():
 
 
 def test_a_full_disk_leaves_the_last_checkpoint_whole(tmp_path, monkeypatch):
-    write = _checkpoints._write
+    write = _checkpoints.write_checkpoint
 
     def full(scratch, arrays, about):
         if "00000008" in scratch.name:
@@ -317,7 +316,7 @@ def test_a_full_disk_leaves_the_last_checkpoint_whole(tmp_path, monkeypatch):
         write(scratch, arrays, about)
 
     with monkeypatch.context() as patch:
-        patch.setattr(_checkpoints, "_write", full)
+        patch.setattr(_checkpoints, "write_checkpoint", full)
         with pytest.raises(OSError, match="step 8 cannot .*No space left on device.*; that of step 4 is still there"):
             fit(tmp_path)
     assert names(tmp_path) == ["step-00000004"]

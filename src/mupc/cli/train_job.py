@@ -16,11 +16,11 @@ from .. import plots
 from ..data import Dataset, targets_warning
 from ..diagnostics import CreditReach, credit_reach
 from ..inference import infer
-from ..io import counted, json_ready, only_writer
+from ..io import counted, find_checkpoint, json_ready, only_writer
 from ..learning import PC, AbstractAlgorithm
 from ..network import Network
-from ..prediction import RUN_MODEL, Model, model_notes, save
-from ..training import BACK_TO, FitResult, TrainConfig, TrainStatus, find_checkpoint, fit
+from ..prediction import RUN_MODEL, RUN_SCHEMA, Model, run_schema, save
+from ..training import BACK_TO, FitResult, TrainConfig, TrainStatus, fit
 from ..training.progress import TrainProgress
 from .building import as_used, build, load_data, number_format, train_config
 from .config import FORMAT, TrainFlags, load, pick, read
@@ -58,10 +58,10 @@ def train(given: TrainFlags, output: TrainOutputFlags, safety: SafetyFlags, sess
                 kept = pick(safety, TrainConfig) | rules
                 about = {"format": FORMAT, "safety": kept, "precision": flags.precision, "seed": flags.seed}
                 folder.write_config(vars(flags), **about)
-                folder.write("schema.json", model_notes(_model(network, dataset, flags)))
                 settings = kept | {"checkpoints": folder.path / RUN_MODEL.parent} if safety.keep else rules
                 config = train_config(flags, dataset, **settings)
-                recorder = Recorder(folder, output.tensorboard, past, session.console)
+                schema = run_schema(_model(network, dataset, flags))
+                recorder = Recorder(folder, schema, output.tensorboard, past, session.console)
                 with contextlib.closing(recorder), session.interruption.gracefully():
                     summary = _run(flags, dataset, network, algorithm, config, recorder, session)
             except (ValueError, OSError, KeyboardInterrupt) as error:
@@ -122,15 +122,21 @@ class Recorder:
     """A callback of `fit` that writes each record to the run folder and shows it.
 
     `records` has all records, including those of the run that this one goes on with (`past`); `network` is the latest.
+    The `schema` is written with the first record: a run to go on with was then found to have the same data.
     """
 
-    def __init__(self, folder: RunFolder, tensorboard: bool, past: list[Record], console: Console) -> None:
-        self.folder, self.tensorboard, self.records = folder, tensorboard, past
+    def __init__(
+        self, folder: RunFolder, schema: Record, tensorboard: bool, past: list[Record], console: Console
+    ) -> None:
+        self.folder, self.schema, self.tensorboard, self.records = folder, schema, tensorboard, past
         self.network: Network | None = None
         self.progress = TrainProgress(console)
         self._events: Any = None
 
     def __call__(self, status: TrainStatus) -> None:
+        if self.network is None:
+            self.folder.write(RUN_SCHEMA, self.schema)
+            (self.folder.path / RUN_MODEL).unlink(missing_ok=True)
         record, self.network = status.record, status.network
         if self.tensorboard:
             self._log(record)

@@ -9,5 +9,14 @@ from ._mlp import Network, forward
 from ._parameterisation import PARAMETERISATIONS, Multipliers
 from ._precision import POLICIES, Precision, resolve_precision
 from ._recurrence import recurrence
-from ._saved import OWN, check_own_function, network_notes, read_network, write_network
+from ._saved import (
+    OWN,
+    AnyActivation,
+    check_own_function,
+    describe_network,
+    network_notes,
+    network_of_arrays,
+    read_network,
+    write_network,
+)
 from ._types import Activities, Elementwise, Inputs, Outputs, PRNGKeyArray, Real, Rows, Scalar

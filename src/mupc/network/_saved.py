@@ -3,7 +3,7 @@
 import contextlib
 import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +38,7 @@ OWN = "own:"
 """Before the name of a function of the user's own, which a file does not hold."""
 
 StrPath = str | os.PathLike[str]
+AnyActivation = str | Activation | Elementwise
 
 
 def write_network(path: StrPath, network: object, notes: Mapping[str, str]) -> None:
@@ -53,22 +54,52 @@ def write_network(path: StrPath, network: object, notes: Mapping[str, str]) -> N
     target = Path(path)
     if target.is_dir():
         raise ValueError(f"{path} is a folder: name a file in it, such as {target / 'model.safetensors'}.")
-    about = {KEY: json.dumps({"version": VERSION, **_describe(network)})}
+    about = {KEY: json.dumps(describe_network(network))}
     target.parent.mkdir(parents=True, exist_ok=True)
-    write_whole(target, to_bytes(_arrays(network), {**notes, **about}))
+    write_whole(target, _in_order(to_bytes(_arrays(network), {**notes, **about})))
 
 
-def read_network(path: StrPath, activation: str | Activation | Elementwise | None = None) -> Network:
+def _in_order(content: bytes) -> bytes:
+    """Return the bytes of a safetensors file with its metadata in order, so that the same model is always the same
+    file. The library writes them in an order that changes from one time to the next."""
+    end = 8 + int.from_bytes(content[:8], "little")
+    header = json.loads(content[8:end])
+    header["__metadata__"] = dict(sorted(header["__metadata__"].items()))
+    text = json.dumps(header, separators=(",", ":"), ensure_ascii=False).encode()
+    text += b" " * (-len(text) % 8)  # arrays start at a multiple of eight
+    return len(text).to_bytes(8, "little") + text + content[end:]
+
+
+def read_network(path: StrPath, activation: AnyActivation | None = None) -> Network:
     """Return the network in a file, bit for bit.
 
     **Arguments:** the file, and the `activation` if it is one of the user's own.
     """
     with _opened(path) as file:
         expected = _skeleton(path, file.metadata() or {}, activation)
-        _check_arrays(path, file, _named(expected))
-        arrays = [file.get_tensor(name) for name in _named(expected)]
+        found = {name: file.get_slice(name) for name in file.keys()}  # noqa: SIM118, no mapping
+        _check_arrays(path, {name: (part.get_shape(), part.get_dtype()) for name, part in found.items()}, expected)
+        return _filled(expected, {name: file.get_tensor(name) for name in found})
+
+
+def network_of_arrays(
+    path: StrPath, about: object, arrays: Mapping[str, np.ndarray], activation: AnyActivation | None = None
+) -> Network:
+    """Return the network that `describe_network` described, with arrays as `write_network` calls them. Empty ones may
+    be left out. Messages name the `path`."""
+    expected = _skeleton(path, {KEY: json.dumps(about)}, activation)
+    empty = {name: np.zeros(leaf.shape, leaf.dtype) for name, leaf in _named(expected).items() if not leaf.size}
+    found = {**empty, **arrays}
+    short = {name: code for code, name in DTYPES.items()}
+    forms = {name: (array.shape, short.get(array.dtype.name, array.dtype.name)) for name, array in found.items()}
+    _check_arrays(path, forms, expected)
+    return _filled(expected, found)
+
+
+def _filled(expected: Network, arrays: Mapping[str, np.ndarray]) -> Network:
     with jax.enable_x64(True):  # or JAX would round float64 weights
-        return jax.tree.unflatten(jax.tree.structure(expected), [jnp.asarray(array) for array in arrays])
+        leaves = [jnp.asarray(arrays[name]) for name in _named(expected)]
+    return jax.tree.unflatten(jax.tree.structure(expected), leaves)
 
 
 def network_notes(path: StrPath) -> dict[str, str]:
@@ -97,7 +128,7 @@ def _named(network: Network) -> dict[str, Any]:
     return {jax.tree_util.keystr(path, simple=True, separator="."): leaf for path, leaf in leaves}
 
 
-def _describe(network: Network) -> dict[str, Any]:
+def describe_network(network: Network) -> dict[str, Any]:
     """Return the architecture, after a check that it and the arrays are all there is to the network."""
     name = network.activation.name
     special = {
@@ -108,7 +139,7 @@ def _describe(network: Network) -> dict[str, Any]:
     about = {field: special[field] if field in special else getattr(network, field) for field in ARCHITECTURE}
     if _form(_abstract(about, network.activation)) != _form(network):
         raise ValueError("the network was changed by hand since it was made: save one as mupc.Network(...) builds it.")
-    return about
+    return {"version": VERSION, **about}
 
 
 def _arrays(network: Network) -> dict[str, np.ndarray]:
@@ -124,14 +155,14 @@ def _form(network: Network) -> tuple[Any, list[tuple[int, ...]]]:
     return jax.tree.structure(network), [leaf.shape for leaf in jax.tree.leaves(network)]
 
 
-def _abstract(about: dict[str, Any], activation: str | Activation | Elementwise | None) -> Network:
+def _abstract(about: dict[str, Any], activation: AnyActivation | None) -> Network:
     """Return the network of an architecture, with shapes in place of arrays."""
     given = {} if activation is None else {"activation": activation}
     options = about | {"multipliers": tuple(about["multipliers"])} | given
     return eqx.filter_eval_shape(Network, **options, key=jr.key(0))
 
 
-def _skeleton(path: StrPath, metadata: dict[str, str], activation: str | Activation | Elementwise | None) -> Network:
+def _skeleton(path: StrPath, metadata: dict[str, str], activation: AnyActivation | None) -> Network:
     """Return the network that the metadata of a file describes, without its arrays."""
     if KEY not in metadata:
         raise ValueError(f"{path} does not hold a mupc network: give a file that mupc.save or `mupc train` wrote.")
@@ -169,18 +200,17 @@ def _refuse(constant: str) -> None:
     raise ValueError(f"{constant} is not JSON")
 
 
-def _check_arrays(path: StrPath, file: Any, expected: dict[str, Any]) -> None:
-    """Check that a file has the arrays that its architecture asks for."""
-    found = {name: file.get_slice(name) for name in file.keys()}  # noqa: SIM118, no mapping
-    if found.keys() != expected.keys():
+def _check_arrays(path: StrPath, found: Mapping[str, tuple[Sequence[int], str]], expected: Network) -> None:
+    """Check that there are the arrays that the architecture asks for; they are given by shape and format."""
+    wanted = {name: leaf.shape for name, leaf in _named(expected).items()}
+    if found.keys() != wanted.keys():
         raise ValueError(
             f"{path} holds {', '.join(sorted(found)) or 'nothing'}, but its architecture has "
-            f"{', '.join(sorted(expected))}: save the network again."
+            f"{', '.join(sorted(wanted))}: save the network again."
         )
-    for name, array in found.items():
-        shape, dtype = tuple(array.get_shape()), array.get_dtype()
-        if shape != expected[name].shape or dtype not in DTYPES:
+    for name, (shape, dtype) in found.items():
+        if tuple(shape) != wanted[name] or dtype not in DTYPES:
             raise ValueError(
-                f"{path} has {name} of shape {shape} and format {dtype}, but its architecture has "
-                f"{expected[name].shape} in {' or '.join(DTYPES)}: save the network again."
+                f"{path} has {name} of shape {tuple(shape)} and format {dtype}, but its architecture has "
+                f"{wanted[name]} in {' or '.join(DTYPES)}: save the network again."
             )

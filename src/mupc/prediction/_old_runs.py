@@ -6,7 +6,7 @@ from typing import Any
 
 from .. import data
 from ..data import NAMED_DATASETS, Dataset, Schema
-from ..io import array_checksum
+from ..io import array_checksum, find_checkpoint
 
 Values = dict[str, Any]
 
@@ -73,12 +73,8 @@ def _load_training_data(folder: Path, config: Values) -> Dataset:
 
 def _settings(folder: Path) -> Values | None:
     """Return what the newest checkpoint of a run says about its settings."""
-    files = sorted(folder.glob("checkpoints/step-*/about.json"), key=lambda file: (len(file.parent.name), file))
-    for file in reversed(files):
-        try:
-            settings = json.loads(file.read_text(encoding="utf-8"))["settings"]
-        except (OSError, ValueError, RecursionError, KeyError, TypeError):
-            continue
-        if isinstance(settings, dict):
-            return settings
-    return None
+    try:
+        found, _ = find_checkpoint(folder / "checkpoints")
+    except ValueError:  # none is whole
+        return None
+    return None if found is None else found.about["settings"]

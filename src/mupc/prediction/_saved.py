@@ -3,18 +3,20 @@
 import json
 import os
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from ..data import Schema
 from ..inference import LOSSES, LossFunction
-from ..io import json_text, versions
+from ..io import find_checkpoint, json_text, versions
 from ..network import (
     OWN,
     AbstractNetwork,
-    Activation,
-    Elementwise,
+    AnyActivation,
+    Network,
     check_own_function,
+    describe_network,
     network_notes,
+    network_of_arrays,
     read_network,
     write_network,
 )
@@ -24,7 +26,11 @@ from ._old_runs import describe_old_run, read_version_1
 KEY, VERSION = "mupc.predict", 2
 """Where the metadata of a file holds what prediction needs, and the version of that."""
 RUN_MODEL = Path("checkpoints", "network.safetensors")
-"""The trained model within a run folder. Next to it are the checkpoints to go on from."""
+"""The trained model within a run folder, once training ends. Next to it are the checkpoints to go on from."""
+RUN_SCHEMA = "schema.json"
+"""Everything about the model of a run but its weights, from the start of the run."""
+NETWORK = "state.network."
+"""What names of the network's arrays begin with in a checkpoint."""
 
 StrPath = str | os.PathLike[str]
 
@@ -47,7 +53,7 @@ def save(path: StrPath, model: Model | AbstractNetwork) -> None:
     ```
     """
     if isinstance(model, Model):
-        write_network(path, model.network, {KEY: json_text(model_notes(model))})
+        write_network(path, model.network, {KEY: json_text(_notes(model))})
     else:
         write_network(path, model, {})
 
@@ -55,7 +61,7 @@ def save(path: StrPath, model: Model | AbstractNetwork) -> None:
 def load(
     path: StrPath,
     *,
-    activation: str | Activation | Elementwise | None = None,
+    activation: AnyActivation | None = None,
     loss: LossFunction | None = None,
 ) -> Model:
     """Return the model in a file that `mupc.save` or `mupc export` wrote, or in a run folder of `mupc train`.
@@ -76,19 +82,39 @@ def load(
     model.predict([[0.5] * 8]), model.network.hidden.weight.shape       # array(['ash']), (3, 16, 16)
     ```
     """
-    file = find_model(path)
-    network, text = read_network(file, activation), network_notes(file).get(KEY)
+    folder = Path(path).expanduser()
     values: dict[str, Any] = {}
-    if text is not None:
-        values = _read_notes(path, text)
-    elif (folder := run_of(file)) is not None:
-        values = describe_old_run(folder)
+    if (folder / RUN_SCHEMA).is_file() and not (folder / RUN_MODEL).is_file():
+        network, values = _read_unfinished(folder, activation)
+    else:
+        file = find_model(path)
+        network, text, run = read_network(file, activation), network_notes(file).get(KEY), run_of(file)
+        if text is not None:
+            values = _read_notes(path, text)
+        elif run is not None:
+            values = describe_old_run(run)
     name = values.pop("loss", "mse")
     check_own_function(path, "loss", name, loss)
     try:
         return Model(network, loss=name if loss is None else loss, **values)
     except ValueError as error:
         raise ValueError(f"{path} does not fit the data that it names: its {error}") from None
+
+
+def _read_unfinished(folder: Path, activation: AnyActivation | None) -> tuple[Network, dict[str, Any]]:
+    """Return the network in the newest checkpoint of a run that goes on or was killed, and the other arguments of its
+    `Model`."""
+    cure = f"go on with `mupc train --resume {folder}`."
+    try:
+        notes = json.loads((folder / RUN_SCHEMA).read_text(encoding="utf-8"))
+        about = notes.pop("network")
+    except (OSError, ValueError, RecursionError, AttributeError, KeyError, TypeError):
+        raise ValueError(f"{folder / RUN_SCHEMA} is damaged: {cure}") from None
+    found, _ = find_checkpoint(folder / RUN_MODEL.parent)
+    if found is None:
+        raise ValueError(f"{folder} has no checkpoint yet: wait for the first, or {cure}")
+    arrays = {name.removeprefix(NETWORK): array for name, array in found.arrays().items() if name.startswith(NETWORK)}
+    return network_of_arrays(found.path, about, arrays, activation), _read_notes(folder, json.dumps(notes))
 
 
 def find_model(path: StrPath, where: str = "") -> Path:
@@ -107,7 +133,12 @@ def run_of(file: Path) -> Path | None:
     return folder if file.resolve() == folder / RUN_MODEL and (folder / "config.json").is_file() else None
 
 
-def model_notes(model: Model) -> dict[str, Any]:
+def run_schema(model: Model) -> dict[str, Any]:
+    """Return the content of a run's `schema.json`."""
+    return {**_notes(model), "network": describe_network(cast(Network, model.network))}
+
+
+def _notes(model: Model) -> dict[str, Any]:
     """Return what prediction needs besides the network, as plain values."""
     known = isinstance(model.loss, str) and model.loss in LOSSES
     loss = model.loss if known else OWN + getattr(model.loss, "__name__", type(model.loss).__name__)

@@ -1,6 +1,6 @@
 """Train over many batches: one run (`fit`), many at once (`fit_many`), their settings, evaluation and checkpoints."""
 
-from ._checkpoints import Scratch, find_checkpoint
+from ._checkpoints import Scratch
 from ._config import TrainConfig, as_algorithm
 from ._evaluation import EVALUATION_CHUNK, TrainStatus
 from ._fit import fit

@@ -11,9 +11,10 @@ import jax.numpy as jnp
 import numpy as np
 from jax.tree_util import keystr
 
+from ..io import Checkpoint
 from ..learning import AlgorithmState
 from ..network import AbstractNetwork
-from ._checkpoints import Arrays, Checkpoint, Checkpoints
+from ._checkpoints import Arrays, Checkpoints
 from ._state import Position, Record, TrainState, best_record
 from ._step import Trace
 

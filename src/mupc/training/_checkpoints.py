@@ -1,16 +1,11 @@
-"""Checkpoints of a training run on disk: arrays by orbax, the rest as JSON. Each is written whole or not at all, and
-nothing in it is code."""
+"""The checkpoints of a training run. Each is written whole or not at all."""
 
 import contextlib
 import dataclasses
-import errno
 import json
-import logging
 import os
-import re
 import shutil
 import warnings
-import zlib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -21,40 +16,28 @@ import numpy as np
 import optax
 
 from ..data import Schema
-from ..io import array_checksum, only_writer
+from ..io import (
+    CHECKPOINT_FORMAT,
+    Checkpoint,
+    array_checksum,
+    checkpoint_folders,
+    find_checkpoint,
+    only_writer,
+    reason_of,
+    write_checkpoint,
+)
 from ..network import AbstractNetwork
 from ._step import TrainJob
 
-FORMAT = 2
-ARRAYS, ABOUT, MANIFEST = "arrays", "about.json", "manifest.json"
 STEP = "step-{:08d}"
 UNFINISHED = ".unfinished-"
 """Prefix of folders that are being written or deleted."""
-
-SPARE = 2**16
-"""Bytes that a checkpoint may take beyond its arrays."""
 
 OPTAX_RULE = "an optax transformation"
 """How a checkpoint names an optimiser that is not one of the known names."""
 
 Arrays = dict[str, np.ndarray]
 RunDescription = dict[str, str]
-
-
-@dataclasses.dataclass(frozen=True)
-class Checkpoint:
-    """A whole checkpoint: its folder, the steps taken, and everything that is not an array."""
-
-    path: Path
-    step: int
-    about: dict[str, Any]
-
-    def arrays(self) -> Arrays:
-        """Return its arrays by name."""
-        import orbax.checkpoint as ocp
-
-        with _quietly(), ocp.Checkpointer(ocp.StandardCheckpointHandler()) as reader:
-            return {name: np.asarray(array) for name, array in reader.restore((self.path / ARRAYS).absolute()).items()}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -97,15 +80,17 @@ class Checkpoints:
         if found is not None:
             for line in damaged:
                 warnings.warn(f"{line}; training goes on from step {found.step}.", RuntimeWarning, stacklevel=2)
-            _check_settings(self.folder, found.about["settings"], self.settings)
+            _check_settings(self.folder, _upgraded(found.about)["settings"], self.settings)
         return found
 
     def save(self, step: int, arrays: Arrays, about: Mapping[str, Any]) -> None:
         """Write a checkpoint, then delete those beyond the number to keep."""
         scratch = self.folder / f"{UNFINISHED}{STEP.format(step)}"
-        text = json.dumps({"format": FORMAT, "step": step, "settings": self.settings, **about}, default=_plain)
+        text = json.dumps(
+            {"format": CHECKPOINT_FORMAT, "step": step, "settings": self.settings, **about}, default=_plain
+        )
         try:
-            _write(scratch, arrays, text)
+            write_checkpoint(scratch, arrays, text)
             self._remove(self.folder / STEP.format(step))
             os.replace(scratch, self.folder / STEP.format(step))
         except (OSError, ValueError) as error:
@@ -113,7 +98,7 @@ class Checkpoints:
             kept = max(checkpoint_folders(self.folder), default=None)
             rest = "there is none before it" if kept is None else f"that of step {kept} is still there"
             raise OSError(
-                f"the checkpoint of step {step} cannot be written to {self.folder} ({_reason(error)}); {rest}. "
+                f"the checkpoint of step {step} cannot be written to {self.folder} ({reason_of(error)}); {rest}. "
                 "Make room or change the permissions."
             ) from error
         for path in [path for at, path in checkpoint_folders(self.folder).items() if at > step]:
@@ -134,84 +119,12 @@ class Checkpoints:
             shutil.rmtree(scratch, ignore_errors=True)
 
 
-def find_checkpoint(folder: Path) -> tuple[Checkpoint | None, list[str]]:
-    """Return the newest whole checkpoint in a folder, if there is one, and what is wrong with those after it."""
-    damaged = []
-    for step, path in reversed(checkpoint_folders(folder).items()):
-        try:
-            if json.loads((path / MANIFEST).read_text(encoding="utf-8")) != _sums(path):
-                raise ValueError("its files are not those that were written")
-            about = json.loads((path / ABOUT).read_text(encoding="utf-8"))
-            if not isinstance(about, dict) or not isinstance(about.get("format"), int):
-                raise ValueError("it is not a checkpoint")
-            if about.get("step", step) != step:
-                raise ValueError(f"it is that of step {about['step']}")
-        except (OSError, ValueError, RecursionError) as error:
-            damaged.append(f"the checkpoint {path} is damaged ({_reason(error)})")
-            continue
-        if about["format"] > FORMAT:
-            raise ValueError(f"{path} is of format {about['format']}, newer than the {FORMAT} known here: update mupc.")
-        return Checkpoint(path, step, _upgraded(about)), damaged
-    if damaged:
-        raise ValueError(
-            f"{damaged[0]}, and there is no other before it: delete the step-* folders in {folder} and "
-            "train again from the start."
-        )
-    return None, []
-
-
-def checkpoint_folders(folder: Path) -> dict[int, Path]:
-    """Return the checkpoints in a folder by the steps taken, whole or damaged, in this order."""
-    found = {path: re.fullmatch(r"step-(\d+)", path.name) for path in folder.glob("step-*") if path.is_dir()}
-    return dict(sorted((int(match[1]), path) for path, match in found.items() if match))
-
-
-def _write(scratch: Path, arrays: Arrays, about: str) -> None:
-    """Write all files of a checkpoint, the list of their checksums last."""
-    import orbax.checkpoint as ocp
-
-    shutil.rmtree(scratch, ignore_errors=True)
-    if shutil.disk_usage(scratch.parent).free < SPARE + sum(array.nbytes for array in arrays.values()):
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))  # orbax would print a traceback
-    scratch.mkdir()
-    with _quietly(), ocp.Checkpointer(ocp.StandardCheckpointHandler()) as writer:
-        writer.save((scratch / ARRAYS).absolute(), args=ocp.args.StandardSave(arrays))
-    (scratch / ABOUT).write_text(about, encoding="utf-8")
-    (scratch / MANIFEST).write_text(json.dumps(_sums(scratch)), encoding="utf-8")
-
-
-def _sums(folder: Path) -> dict[str, int]:
-    """Return a checksum of every file, by its path. Orbax itself does not notice a changed bit in an array."""
-    files = (path for path in folder.rglob("*") if path.is_file() and path != folder / MANIFEST)
-    return {path.relative_to(folder).as_posix(): zlib.crc32(path.read_bytes()) for path in sorted(files)}
-
-
 def _plain(value: Any) -> Any:
     """Return numpy's numbers as JSON has them."""
     if hasattr(value, "tolist"):
         return value.tolist()
     kind = type(value).__name__
     raise ValueError(f"a metric returned a {kind}, which a checkpoint cannot hold: return numbers, text or lists.")
-
-
-def _reason(error: Exception) -> str:
-    """Return what went wrong, in a few words."""
-    code = re.search(r"os_error_code='(\d+)'", str(error))  # how orbax reports errors of the disk
-    if code:
-        return os.strerror(int(code[1]))
-    return (isinstance(error, OSError) and error.strerror) or " ".join(str(error).split())[:200]
-
-
-@contextlib.contextmanager
-def _quietly() -> Iterator[None]:
-    """Silence the tracebacks that orbax prints in addition to raising."""
-    logger = logging.getLogger("absl")
-    level = logger.level
-    logger.setLevel(logging.CRITICAL + 1)
-    try:
-        yield
-    finally:
-        logger.setLevel(level)
 
 
 def describe_run(
