@@ -44,7 +44,7 @@ def cut_off() -> None:
         ("mupc.cli.check_job", "RunFolder"),
         ("mupc.diagnostics", "coordinate_sizes"),
         ("mupc.cli.hessian_job", "find_ends"),
-        ("mupc.training._fit_many", "_train_chunk"),
+        ("mupc.training._fit_many", "_start"),
         ("mupc.bench", "measure_case"),
         ("mupc.experiments._runner", "_compute"),
     ):
