@@ -73,6 +73,7 @@ def fit(
     dataset, algorithm = as_dataset(dataset, config.seed), as_algorithm(algorithm)
     job, plan = config.job(network, dataset, algorithm), config.plan(dataset)
     check_hooks(metrics, callbacks, stop)
+    checks.boolean("verbose", verbose)
     if not config.unsupervised and (warning := targets_warning(dataset.schema, dataset.train.targets)):
         warnings.warn(warning, RuntimeWarning, stacklevel=2)
     path, progress = config.compute_path(network, algorithm), None
@@ -84,7 +85,7 @@ def fit(
             policy.checkpoints = stack.enter_context(Checkpoints(config.checkpoints, about, config.keep))
         if stop is None:
             stop = stack.enter_context(Interruption.of_script("mupc.fit"))
-        if checks.boolean("verbose", verbose):
+        if verbose:
             from .progress import TrainProgress  # needs rich
 
             progress = stack.enter_context(TrainProgress())
