@@ -80,7 +80,9 @@ def test_another_data_set_does_not_compile_again(many):
             runs = [mupc.Run(network(), SOLVER, weight_lr, s, energy) for s in (seed, seed + 1)]
             return mupc.fit_many(runs, data, epochs=epochs, schedule="cosine")
         settings = {"epochs": epochs, "weight_lr": weight_lr, "seed": seed, "schedule": "cosine"}
-        return [mupc.fit(network(), data, SOLVER, energy=energy, **settings)]
+        result = mupc.fit(network(), data, SOLVER, energy=energy, **settings)
+        result.model.predict(data.test.raw)
+        return [result]
 
     with compilations("") as first:
         train(clusters(379, test=190, seed=1), 1, 0.01, 0.5, 0)

@@ -1,5 +1,6 @@
 """Train over many batches: one run (`fit`), many at once (`fit_many`), their settings, evaluation and checkpoints."""
 
+from ._batches import StreamError
 from ._checkpoints import Scratch
 from ._config import TrainConfig, as_algorithm
 from ._evaluation import EVALUATION_CHUNK, TrainStatus
