@@ -136,6 +136,7 @@ def test_last_batches_are_filled(values, monkeypatch):
     assert [result.steps for result in results] == [8 * 4, 8]
     assert [(model.n_iter_, len(model.loss_curve_)) for model in models] == [(8, 8)] * 2
     assert models[0].loss_curve_[-1] == pytest.approx(results[0].losses[-4:].mean())
+    assert PCRegressor(**SMALL | {"batch_size": 10**12}).fit(X, y).n_iter_ == 8  # it does not fill the memory
 
 
 def test_early_stopping_keeps_the_best(blobs, monkeypatch):
@@ -227,6 +228,13 @@ def test_models_of_estimators_are_saved_as_any(blobs, classifier, tmp_path):
     assert (mupc.load(tmp_path / "ants.mupc").predict(X) == classifier.predict(X)).all()
 
 
+def test_numbers_may_be_those_of_numpy(as_users_see_it, blobs, classifier):
+    """A random search gives them."""
+    X, y = blobs
+    numbers = {name: np.asarray(value)[()] for name, value in SMALL.items()}
+    assert (PCClassifier(**numbers).fit(X, y).predict_proba(X) == classifier.predict_proba(X)).all()
+
+
 def test_searches_do_not_compile_again(blobs):
     X, y = blobs
     search = GridSearchCV(
@@ -282,6 +290,11 @@ def test_wrong_data(as_users_see_it, blobs, values, classifier):
         (hole, y, "Input X contains NaN"),
         (X, np.full(SAMPLES, "ant"), "y has one class, 'ant': give samples of two classes or more"),
         (X, values[1], "Unknown label type: continuous"),
+        (
+            X,
+            np.where(y == "ant", None, y.astype(object)),
+            "y has labels of types that do not mix, or gaps: use one type.",
+        ),
         (X * 1e300, y, "not finite in float32"),
         (X[0], y[0], "2D array"),
     ):

@@ -119,12 +119,14 @@ class AbstractEstimator(BaseEstimator, abc.ABC):
         solver = self.solver
         if isinstance(solver, str):
             solver = checks.lookup("solver", solver, METHODS)(network.hidden_layers)
+        most = 2 ** (len(dataset.train) - 1).bit_length()  # a larger batch would only repeat samples
+        batch_size = min(most, checks.integer("batch_size", self.batch_size, 1))
         result = fit(
             network,
             dataset,
             solver,
             epochs=epochs,
-            batch_size=self.batch_size,
+            batch_size=batch_size,
             last_batch="fill",
             weight_lr=self.weight_lr,
             optimiser=self.optimiser,
@@ -137,7 +139,7 @@ class AbstractEstimator(BaseEstimator, abc.ABC):
         if result.stopped:
             warnings.warn(f"{result.message}: the estimator keeps what it has learnt so far.", stacklevel=3)
         self.model_ = result.model
-        steps = math.ceil(len(dataset.train) / self.batch_size)
+        steps = math.ceil(len(dataset.train) / batch_size)
         self.loss_curve_ += [float(np.mean(result.losses[i : i + steps])) for i in range(0, result.steps, steps)]
         self.n_iter_ = len(self.loss_curve_)
         return result
@@ -159,7 +161,8 @@ class PCClassifier(ClassifierMixin, AbstractEstimator):
     - `solver`: `"error-space"`, `"gd"` (the paper's gradient descent, as many steps as hidden layers), `"bp"`
       (backpropagation, the baseline), or any solver or algorithm of `mupc`, such as `mupc.ErrorSpace(steps=2)`.
     - `output_precision`: λ; `weight_lr`: the learning rate of the weights. By default both suit the solver.
-    - `epochs`, `batch_size`, `optimiser`, `schedule`: as in `mupc.TrainConfig`. All samples are used in every epoch.
+    - `epochs`, `batch_size`, `optimiser`, `schedule`: as in `mupc.TrainConfig`. Every epoch uses all samples, and there
+      may be fewer of them than a batch has.
     - `early_stopping`: hold the `validation_fraction` of the samples out, stop after `patience` epochs without a better
       score on them, and keep the best network.
     - `random_state`: a seed, a numpy `RandomState`, or None for another result each time.
@@ -197,7 +200,7 @@ class PCClassifier(ClassifierMixin, AbstractEstimator):
         **Arguments:** samples and labels as for `fit`, and in the first call all labels that there will be.
         """
         if hasattr(self, "model_"):
-            if classes is not None and not np.array_equal(np.unique(np.asarray(classes)), self.classes_):
+            if classes is not None and not np.array_equal(_sorted_labels(classes), self.classes_):
                 raise checks.ArgumentError("classes", "differ from those of the first call:", "leave them out.")
             samples, labels = self._checked(X, y, reset=False)
             schema = self.model_.schema
@@ -205,7 +208,7 @@ class PCClassifier(ClassifierMixin, AbstractEstimator):
             if classes is None:
                 raise checks.ArgumentError("classes", "are missing:", "pass all labels in the first call.")
             samples, labels = self._checked(X, y, reset=True)
-            self.classes_ = np.unique(np.asarray(classes))
+            self.classes_ = _sorted_labels(classes)
             schema = Schema(standardisation(samples), labels=tuple(self.classes_.tolist()))
         self._learn_more(samples, labels, schema)
         return self
@@ -222,10 +225,18 @@ class PCClassifier(ClassifierMixin, AbstractEstimator):
 
     def _checked(self, X: ArrayLike, y: ArrayLike, reset: bool) -> tuple[np.ndarray, np.ndarray]:
         samples, labels = validate_data(self, X, y, reset=reset)
+        classes = _sorted_labels(labels)
         check_classification_targets(labels)
         if reset:
-            self.classes_ = np.unique(labels)
+            self.classes_ = classes
         return samples, labels
+
+
+def _sorted_labels(labels: ArrayLike) -> np.ndarray:
+    try:
+        return np.unique(np.asarray(labels))
+    except TypeError:
+        raise checks.ArgumentError("y", "has labels of types that do not mix, or gaps:", "use one type.") from None
 
 
 class PCRegressor(RegressorMixin, AbstractEstimator):

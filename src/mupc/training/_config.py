@@ -94,7 +94,7 @@ class TrainConfig:
     def __post_init__(self) -> None:
         as_energy(self.energy)
         checks.number("epochs", self.epochs, above=0)
-        checks.integer("batch_size", self.batch_size, 1)
+        object.__setattr__(self, "batch_size", checks.integer("batch_size", self.batch_size, 1))  # numpy's are not int
         checks.seed(self.seed)
         check_optimiser(self.optimiser, self.weight_lr, self.schedule)
         checks.boolean("unsupervised", self.unsupervised)
@@ -102,7 +102,7 @@ class TrainConfig:
         checks.integer("keep", self.keep, 1)
         for name in ("evaluate_every", "checkpoint_every", "patience"):
             if (every := getattr(self, name)) is not None:
-                checks.integer(name, every, 1)
+                object.__setattr__(self, name, checks.integer(name, every, 1))
         if self.checkpoint_every is not None and self.checkpoints is None:
             raise checks.ArgumentError("checkpoint_every", "needs a folder:", "give {checkpoints}, or leave it out.")
         if self.precision not in (None, AUTO, *POLICIES):
@@ -233,7 +233,7 @@ class TrainConfig:
     def plan(self, dataset: Dataset | BatchStream) -> StepPlan:
         """Return how long to train, and when to evaluate."""
         batches = self.batches(dataset)
-        total = max(1, round(self.epochs * batches.per_epoch))
+        total = max(1, round(float(self.epochs) * batches.per_epoch))
         return StepPlan(total, min(total, self.evaluate_every or batches.per_epoch), batches)
 
     def job(self, network: AbstractNetwork, dataset: Dataset | BatchStream, algorithm: AbstractAlgorithm) -> TrainJob:
