@@ -144,6 +144,11 @@ def test_named_columns_are_kept_and_text_is_encoded_when_asked():
 def test_names_of_targets_are_kept():
     assert from_arrays(X, series("price", X[:, 0])).schema.targets == ("price",)
     assert from_arrays(X, series("kind", Y)).schema.targets == ("kind",)
+    price = from_arrays(X, {"price": X[:, 0]}).schema
+    assert price.targets == ("price",) and price.decode(np.zeros((3, 1))).shape == (3,)
+    assert from_arrays(X, {"a": X[:, 0], "b": X[:, 1]}).out_size == 2
+    with raises_line("target 'age' holds 60 different whole numbers in 100 samples"):
+        from_arrays(X, series("age", AGES))
     assert from_arrays(X, Frame(a=X[:, 0], b=X[:, 1])).schema.targets == ("a", "b")
     rows = np.eye(2)[np.arange(100) % 2]
     encoded = from_arrays(X, Frame(cat=rows[:, 0], dog=rows[:, 1])).schema
@@ -177,6 +182,7 @@ BAD = {
     "no features": (np.zeros((100, 0)), BINARY, {}, ["x has shape (100, 0)"]),
     "ragged": ([[1], [1, 2]], [0, 1], {}, ["x has rows of different lengths"]),
     "text": ([["a"]] * 100, BINARY, {}, ["x holds text"]),
+    "no target columns": (X, {}, {}, ["y has no columns"]),
     "no columns": ({}, BINARY, {}, ["no columns of inputs"]),
     "times": (1.6e9 + np.arange(100), BINARY, {}, ["x has values from 1600000000.0", "too close together for float32"]),
     "column of times": ({"t": 1.6e9 + np.arange(100)}, BINARY, {}, ["column 't' has values from 16", "subtract"]),

@@ -112,7 +112,7 @@ NAN = float("nan")
     "x, said",
     [
         ({"age": [30, 40]}, ["no column 'colour'", "'age'"]),
-        ({"age": [30], "color": ["red"]}, ["no column 'colour'", "Did you mean 'color'?"]),
+        ({"age": [30], "color": ["red"]}, ["no column 'colour'", "did you mean 'color'?"]),
         ({"age": [30, 40], "colour": ["red", "pink"]}, ["'pink' in row 2", "use one of 'blue', 'red'"]),
         ({"age": [30, 40], "colour": ["red", ""]}, ["'colour' has no value in row 2"]),
         ({"age": [30, 40], "colour": np.array(["red", None], object)}, ["'colour' has no value in row 2"]),

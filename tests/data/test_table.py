@@ -82,7 +82,7 @@ def test_several_targets_are_a_regression(tmp_path):
 def test_numbers_as_labels(tmp_path):
     path = write(tmp_path, "x,y\n" + "".join(f"{i},{(3, 700)[i % 2]}\n" for i in range(20)))
     assert data.load(path, target="y").schema.labels == (3, 700)
-    with raises_line("homes.csv: y holds 20 different whole numbers", 'set task to "regression"'):
+    with raises_line("homes.csv: target 'x' holds 20 different whole numbers", 'set task to "regression"'):
         data.load(path, target="x")
     assert data.load(path, target="x", task="regression").classes is None
     mixed = write(tmp_path, "x,y\n" + "1,7\n2,b\n" * 5)
@@ -117,7 +117,7 @@ def test_labels_that_look_like_numbers_stay_text(tmp_path):
         ("city,area\nParis,35\n", "column 'city' has 'Paris' in row 1, which the training data did not have"),
         ("city,area\nKöln,\n", "column 'area' has no value in row 1"),
         ("city,area\nKöln,35\nBern,big\n", "column 'area' has 'big' in row 2"),
-        ("city,aera\nKöln,35\n", "the table has no column 'area': it has 'city', 'aera'. Did you mean 'aera'?"),
+        ("city,aera\nKöln,35\n", "the table has no column 'area' (it has 'city', 'aera'): did you mean 'aera'?"),
         ("city,area,kind\nKöln,35,flat\nBern,35,\n", "column 'kind' has no value in row 2"),
         ("city,area\n", "names of columns and no rows"),
     ],
@@ -140,9 +140,9 @@ BAD: dict[str, tuple[str | bytes, dict[str, Any], list[str]]] = {
     "header only": ("a,b,y\n", {}, ["names of columns and no rows"]),
     "no header": ("1,2,3\n" * 9, {"target": "1"}, ["first row holds numbers ('1', '2', '3')", "add a first row"]),
     "no target": (GOOD, {"target": None}, ["no column is the target", "set target to one of 'a', 'b', 'y'"]),
-    "wrong target": (GOOD.replace("y", "price"), {"target": "prize"}, ["no column 'prize'", "mean 'price'?"]),
+    "wrong target": (GOOD.replace("y", "price"), {"target": "prize"}, ["'price'): did you mean 'price'?"]),
     "wrong targets": (GOOD, {"target": ("a", "c")}, ["no column 'c'"]),
-    "text among targets": (GOOD, {"target": ("a", "y")}, ["column 'y' holds text ('u' first)"]),
+    "text among targets": (GOOD, {"target": ("a", "y")}, ["column 'y' has 'u' in row 1, not a number"]),
     "only the target": ("y\nu\nv\n", {}, ["no columns of inputs"]),
     "twice": (GOOD.replace("b", "a", 1), {}, ["two columns named 'a'", "rename"]),
     "index of pandas": (GOOD.replace("a", "", 1), {}, ["column 1 has no name", "index=False"]),
@@ -154,16 +154,16 @@ BAD: dict[str, tuple[str | bytes, dict[str, Any], list[str]]] = {
     "empty target": (GOOD + "1,2,\n", {}, ["column 'y' has no value in row 11"]),
     "mixed": (GOOD + "1,x,u\n", {"one_hot": True}, ["'x' in row 11, and numbers in others"]),
     "decimal commas": ("a;y\n" + "1,5;u\n2,5;v\n" * 5, {}, ["text ('1,5', '2,5')", "write a decimal point"]),
-    "one class": ("a,y\n" + "1,u\n2,u\n" * 5, {}, ["y has one class, 'u'"]),
+    "one class": ("a,y\n" + "1,u\n2,u\n" * 5, {}, ["target 'y' has one class, 'u'"]),
     "one row": ("a,y\n1,u\n", {}, ["x has 1 sample:"]),
     "huge label": ("a,y\n" + "1,1\n2,99999999999999999999\n" * 5, {}, ["'y' holds whole numbers of over 64 bits"]),
-    "text as values": (GOOD, {"task": "regression"}, ["y holds text ('u' first)"]),
+    "text as values": (GOOD, {"task": "regression"}, ["target 'y' holds text ('u' first)"]),
     "open quote": (GOOD + '"1,2', {}, ["cannot be read as a table"]),
     "nul": (GOOD + "1,\0,u\n", {}, ["homes.csv"]),
     "latin": ("a,y\n1,\xe9\n".encode("latin-1"), {}, ["not text in UTF-8"]),
     "utf-16": (GOOD.encode("utf-16"), {}, ["not text in UTF-8"]),
     "a spreadsheet": (b"PK\x03\x04\xff\xfe", {}, ["not text in UTF-8"]),
-    "braces": ("{a},y\n" + "1,u\n2,v\n" * 5, {"target": "z"}, ["it has '{a}', 'y'"]),
+    "braces": ("{a},y\n" + "1,u\n2,v\n" * 5, {"target": "{b}"}, ["(it has '{a}', 'y'): did you mean '{a}'?"]),
     "huge cell": ("a,y\n" + "1" * 200_000 + ",u\n", {}, ["cannot be read as a table (field larger"]),
 }  # fmt: skip
 

@@ -103,8 +103,8 @@ def refuse_duplicates(names: Iterable[str]) -> None:
 def pick(table: Table, name: str) -> np.ndarray:
     """Return a column; the error suggests the nearest name."""
     if name not in table:
-        cure = f"it has {quoted(list(table))}.{checks.suggestion(name, table)}"
-        raise DataError(f"the table has no column {name!r}", escaped(cure))
+        near = checks.suggestion(name, table).strip().replace("Did", "did", 1)
+        raise DataError(f"the table has no column {name!r} (it has {quoted(list(table))})", escaped(near) or "add it")
     return table[name]
 
 

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from ..io import checks
 from ._arrays import as_array, as_samples, finite, refuse_coarse
 from ._catalogue import CENTRED
-from ._columns import Column, DataFrameLike, RawSamples, as_table, encode_table, make_column
+from ._columns import Column, DataFrameLike, RawSamples, as_table, encode_table, make_column, numbers
 from ._dataset import Dataset, Split, part_size
 from ._errors import DataError
 from ._normalisation import standardisation
@@ -21,7 +21,7 @@ from ._targets import choose_task, plain_targets
 
 def from_arrays(
     x: RawSamples,
-    y: ArrayLike | DataFrameLike,
+    y: RawSamples,
     test: float | int = 0.2,
     validation: float | int = 0.0,
     task: str = "auto",
@@ -38,7 +38,8 @@ def from_arrays(
     **Arguments:**
 
     - `x`: samples of shape `(n, ...)`, or a table with named columns.
-    - `y`: labels or values of shape `(n,)`, one-hot rows, or several values per sample, of shape `(n, outputs)`.
+    - `y`: labels or values of shape `(n,)`, one-hot rows, or several values per sample, of shape `(n, outputs)`; or a
+      table of them.
     - `test`, `validation`: a fraction, or a number of samples, to hold out; 0 for none. The validation part is taken
       from what the test part leaves.
     - `task`: `"classification"`, `"regression"` or `"auto"`. Whole numbers are classes if they take at most 20
@@ -103,15 +104,22 @@ class _Targets(NamedTuple):
     flat: bool
 
 
-def _read_targets(y: ArrayLike | DataFrameLike, task: str) -> _Targets:
-    given, names = plain_targets("y", y), _names(y)
+def _read_targets(y: RawSamples, task: str) -> _Targets:
+    names = _names(y)
+    what = f"target {names[0]!r}" if len(names) == 1 else "y"
+    if isinstance(y, Mapping):
+        table = as_table(y)
+        if not table:
+            raise DataError("y has no columns", "give one or more")
+        y = table[names[0]] if len(names) == 1 else np.stack([numbers(*column) for column in table.items()], axis=1)
+    given = plain_targets(what, y)
     flat = given.ndim == 1
     if given.ndim == 2 and given.shape[1] == 1:
         given = given[:, 0]  # a column, as data frames have it
-    if choose_task("y", given, task) == "regression":
+    if choose_task(what, given, task) == "regression":
         values = given.reshape(len(given), -1)
-        refuse_coarse("y", values)
-        return _Targets(finite("y", values), None, None, names, flat)
+        refuse_coarse(what, values)
+        return _Targets(finite(what, values), None, None, names, flat)
     class_names = None
     if given.ndim == 2:  # one-hot
         labels: tuple[Label, ...] = tuple(range(given.shape[1]))
@@ -121,14 +129,14 @@ def _read_targets(y: ArrayLike | DataFrameLike, task: str) -> _Targets:
         labels = tuple(found.tolist())
         names = () if given.dtype == bool else names  # text files have no truth values
     if (places == places[0]).all():
-        raise DataError(f"y has one class, {labels[places[0]]!r}", "give samples of two classes or more")
+        raise DataError(f"{what} has one class, {labels[places[0]]!r}", "give samples of two classes or more")
     return _Targets(places.astype(np.int32), labels, class_names, names, flat)
 
 
-def _names(y: object) -> tuple[str, ...]:
-    """Return the names of target columns that data frames and series have."""
-    if isinstance(y, DataFrameLike):
-        return tuple(map(str, y.columns))
+def _names(y: RawSamples) -> tuple[str, ...]:
+    """Return the names of target columns that tables and series have."""
+    if isinstance(y, Mapping | DataFrameLike):
+        return tuple(map(str, y if isinstance(y, Mapping) else y.columns))
     name = getattr(y, "name", None)
     return (name,) if isinstance(name, str) else ()
 

@@ -45,11 +45,10 @@ def load_table(
         if not target:
             raise DataError("no column is the target", f"set {{target}} to one of {escaped(quoted(list(table)))}")
         targets = (target,) if isinstance(target, str) else tuple(target)
-        y = _read_targets(table, targets, task)
+        y = _target_columns(table, targets, task)
         inputs = {column: _parsed(values) for column, values in table.items() if column not in targets}
         dataset = from_arrays(inputs, y, task=task, **options)
-    schema = dataclasses.replace(dataset.schema, targets=targets)
-    return dataclasses.replace(dataset, name=Path(name).stem, schema=schema, source=name)
+    return dataclasses.replace(dataset, name=Path(name).stem, source=name)
 
 
 def describe_table(name: str) -> str:
@@ -72,7 +71,8 @@ def read_table(name: str, schema: Schema) -> tuple[np.ndarray, np.ndarray | None
             return raw, None
         if schema.labels is not None and isinstance(schema.labels[0], str):  # also if they look like numbers
             return raw, np.array(texts(schema.targets[0], table[schema.targets[0]]))
-        return raw, _read_targets(table, schema.targets, "auto")
+        columns = list(_target_columns(table, schema.targets, "auto").values())
+        return raw, columns[0] if len(columns) == 1 else np.stack(columns, axis=1)
 
 
 def _parsed(cells: np.ndarray) -> np.ndarray:
@@ -83,14 +83,8 @@ def _parsed(cells: np.ndarray) -> np.ndarray:
         return cells
 
 
-def _read_targets(table: Table, names: Sequence[str], task: str) -> np.ndarray:
-    columns = [parse_cells(name, pick(table, name), task) for name in names]
-    if len(columns) == 1:
-        return columns[0]
-    for name, column in zip(names, columns, strict=True):
-        if column.dtype.kind == "U":
-            raise DataError(f"column {name!r} holds text ({str(column[0])!r} first)", "give a single target of text")
-    return np.stack(columns, axis=1)
+def _target_columns(table: Table, names: Sequence[str], task: str) -> Table:
+    return {name: parse_cells(name, pick(table, name), task) for name in names}
 
 
 def _read_csv(name: str) -> Table:
