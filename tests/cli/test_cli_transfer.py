@@ -6,6 +6,7 @@ import json
 import math
 import re
 import signal
+import sys
 
 import jax
 import jax.random as jr
@@ -42,8 +43,9 @@ def test_run_folder_and_screen(transfer):
     assert {path.name for path in run.folder.iterdir()} == {"config.json", "metrics.jsonl", "summary.json", "figures"}
     assert (run.folder / "figures" / "transfer.png").exists()
     about = run.json("config.json")
-    assert set(about) == {"config", "versions", "device", "precision", "seed"}
-    assert about["config"]["large_width"] == 8 and about["config"]["weight_lrs"] == [0.2, 0.05]
+    assert set(about) == {"format", "config", "versions", "device", "precision", "seed"}
+    used = {"large_width": 8, "weight_lrs": [0.2, 0.05], "solver": "gd", "output_precision": 1.0, "init": "gaussian"}
+    assert about["config"].items() >= (used | {"precision": "float32", "task": "classification"}).items()
     summary = run.json("summary.json")
     with jax.enable_x64(False):
         fit = library.fit(
@@ -174,6 +176,38 @@ def test_sigterm_tells_how_far_it_came(transfer, monkeypatch):
     assert ended.code == 143 and "mupc transfer: interrupted; finished and kept: 2 pairs of rates with 2" in ended.err
 
 
+def test_a_solver_without_a_rate(transfer, monkeypatch):
+    """Its rates of the weights alone are tuned, around its own."""
+    asked = stand_in(monkeypatch, 0.25)
+    argv = ("transfer", "--solver", "error-space", "--width", "8", "--hidden-layers", "2")
+    run = transfer("--solver", "error-space")
+    assert run.code == cli.USAGE_ERROR and "--activity-lrs has no effect with --solver error-space" in run.err
+    assert not run.folder.exists()
+    monkeypatch.setattr(sys.modules[__name__], "TINY", [*argv[1:], "--large-width", "12", "--seeds", "1"])
+    run = transfer()
+    assert run.code == 0, run.err
+    assert asked == [(8, 6), (12, 1)] and [row["activity_lr"] for row in run.metrics] == [None] * 7
+    config = run.json("config.json")["config"]
+    assert config["weight_lrs"] == [0.05, 0.02, 0.01, 0.005, 0.002, 0.001] and config["output_precision"] == 0.01
+    assert config["activity_lrs"] is None and (run.folder / "figures" / "transfer.png").exists()
+    assert transfer().code == 0 and len(asked) == 2  # everything is finished
+
+
+def test_a_folder_of_an_earlier_version_goes_on(transfer, monkeypatch):
+    """Format 1 does not say the solver, and has nulls where format 2 says what was used."""
+    stand_in(monkeypatch, 0.25)
+    run = transfer()
+    about = run.json("config.json")
+    for name in ("solver", "target", "one_hot", "task", "test"):
+        del about["config"][name]
+    about["config"]["init"] = about.pop("format") and None
+    (run.folder / "config.json").write_text(json.dumps(about))
+    asked = stand_in(monkeypatch, 0.25)
+    assert transfer().code == 0 and asked == []
+    (run.folder / "config.json").write_text(json.dumps(about))
+    assert "its solver is gd" in transfer("--solver", "adam").err
+
+
 def test_divergence_is_remembered(transfer, monkeypatch):
     stand_in(monkeypatch, math.inf)
     assert transfer().code == cli.FAILURE
@@ -197,7 +231,7 @@ def test_folders_of_other_runs_are_refused(transfer, train, monkeypatch):
     ("argv", "help"),
     [
         (["--data", "mnits"], "did you mean 'mnist'?"),
-        (["--width", "0"], "--width and --hidden-layers must be two whole numbers of at least 1"),
+        (["--width", "0"], "--width must be at least 1, got 0"),
         (["--large-hidden-layers", "0"], "--large-width and --large-hidden-layers must be two whole numbers"),
         (["--etas", "-1"], "--weight-lrs (--etas) must be greater than 0, got -1"),
         (["--etas"], "--weight-lrs (--etas) is empty. Give at least one learning rate"),

@@ -2,6 +2,7 @@
 
 import itertools
 import math
+import re
 
 import jax.random as jr
 import numpy as np
@@ -75,6 +76,40 @@ def study(monkeypatch, loss):
 
     monkeypatch.setattr(TransferStudy, "train", train)
     return asked
+
+
+def test_any_solver(monkeypatch):
+    """One with a rate is a function of it and of the steps; another has the weights' rate tuned alone."""
+    made = []
+
+    def train(self, size, rates, report):
+        made.append([self.algorithm(size, activity_lr) for _, activity_lr in rates])
+        return [cell(pair, pair[0]) for pair in rates]
+
+    monkeypatch.setattr(TransferStudy, "train", train)
+    both = mupc.transfer(DIGITS, **SIZES, weight_lrs=[0.1], activity_lrs=[0.3], solver=mupc.Optax.adam)
+    assert both.chosen.rates == (0.1, 0.3)
+    assert [algorithm.solver.steps for algorithms in made for algorithm in algorithms] == [2, 3]
+    for solver, lowest in ((mupc.ErrorSpace(cg_steps=3), 0.001), (mupc.BP(), 0.001), (mupc.ExactLinear(), 0.01)):
+        made.clear()
+        found = mupc.transfer(DIGITS, **SIZES, solver=solver, activation="linear", verify=True)
+        assert found.chosen.rates == (lowest, None) and found.at_edge(found.chosen)
+        assert {getattr(algorithm, "solver", algorithm) for each in made for algorithm in each} == {solver}
+        assert [len(algorithms) for algorithms in made] == [6, 2]
+
+
+@pytest.mark.parametrize(
+    ("settings", "help"),
+    [
+        ({"activity_lrs": [0.1]}, "activity_lrs has no effect, because ErrorSpace brings its own settings. Leave it"),
+        ({"inference_steps": 3}, "inference_steps has no effect, because ErrorSpace brings its own"),
+        ({"solver": "gd"}, "solver must be a function, got 'gd'"),
+        ({"solver": mupc.ErrorSpace}, "steps must be a whole number"),
+    ],
+)
+def test_solvers_that_cannot_be_tuned_so(settings, help):
+    with pytest.raises(ValueError, match=re.escape(help)):
+        mupc.transfer(DIGITS, **SIZES, **{"solver": mupc.ErrorSpace()} | settings)
 
 
 WIDE = {"weight_lrs": [10.0**-i for i in range(6)], "activity_lrs": [10.0**-i for i in range(6)]}

@@ -5,11 +5,24 @@ from typing import Annotated
 
 import tyro
 
-from ..sweep import ACTIVITY_LRS, WEIGHT_LRS
-from .flags import FigureFlags, FormFlags, Loss, Optimiser, Precision, Schedule, SourceFlags, hint
+from ..sweep import ACTIVITY_LRS, weight_lrs
+from .flags import (
+    AutoPrecision,
+    FigureFlags,
+    FormFlags,
+    InferenceSteps,
+    Loss,
+    Optimiser,
+    OutputPrecision,
+    Schedule,
+    Solver,
+    SourceFlags,
+    hint,
+)
 from .runner import Command, CommandResult, Session
 
 RATES = "FLOAT [FLOAT ...]"
+TRIED, TRIED_BY_GD = (" ".join(map(str, weight_lrs(default))) for default in (0.01, 0.1))
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -39,10 +52,17 @@ class TransferNetworkFlags(FormFlags):
 class GridFlags:
     """Which rates to try, and whether to check them on the large network."""
 
-    weight_lrs: Annotated[tuple[float, ...], tyro.conf.arg(aliases=["--etas"], metavar=RATES)] = WEIGHT_LRS
+    weight_lrs: Annotated[
+        tuple[float, ...] | None,
+        tyro.conf.arg(
+            aliases=["--etas"], metavar=RATES, help_behavior_hint=f"(default: {TRIED_BY_GD}; error-space {TRIED})"
+        ),
+    ] = None
     """Learning rates η of the weights."""
-    activity_lrs: Annotated[tuple[float, ...], tyro.conf.arg(metavar=RATES)] = ACTIVITY_LRS
-    """Step sizes of inference, on the energy of one sample (the paper's β is 64 times this)."""
+    activity_lrs: Annotated[tuple[float, ...] | None, hint(f"(default: {' '.join(map(str, ACTIVITY_LRS))})", RATES)] = (
+        None
+    )
+    """Step sizes of gd and adam, on the energy of one sample (the paper's β is 64 times this)."""
     seeds: int = 3
     """How many seeds to average over."""
     seed: int = 0
@@ -59,18 +79,20 @@ class TransferLearningFlags:
     """Passes through the training data; may be a fraction."""
     batch_size: int = 64
     """Samples per step."""
-    inference_steps: Annotated[int | None, hint("(default: as many as hidden layers)")] = None
+    solver: Solver = "gd"
+    """How to infer. The rates of gd and adam are tuned, too."""
+    inference_steps: InferenceSteps = None
     """Steps of inference per batch."""
     loss: Loss = "mse"
     """Loss at the output."""
-    output_precision: float = 1.0
+    output_precision: OutputPrecision = None
     """Weight λ of the output loss in the energy."""
     optimiser: Optimiser = "adam"
     """Weight optimiser."""
     schedule: Schedule = "constant"
     """Course of the learning rate."""
-    precision: Precision = "float32"
-    """Number format of matrix products."""
+    precision: AutoPrecision = "auto"
+    """Number format of matrix products; auto: bf16 where a GPU's kernels take it, otherwise float32."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -12,19 +12,33 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+import equinox as eqx
+
 from .. import plots
+from ..data import Dataset
 from ..inference import Energy
 from ..io import counted, json_ready
 from ..io.progress import ProgressDisplay, clock, percent
-from ..sweep import AT_EDGE, NetworkSize, Transfer, TransferCell
+from ..sweep import ACTIVITY_LRS, AT_EDGE, NetworkSize, Transfer, TransferCell, TransferSolver, weight_lrs
 from ..sweep import transfer as tune_and_train
-from .building import load_source, network_options, number_format
-from .config import read, typed
+from .building import (
+    SOLVERS,
+    as_used,
+    load_source,
+    make_algorithm,
+    network_maker,
+    network_options,
+    number_format,
+)
+from .config import FORMAT, TrainFlags, pick, read, typed
 from .display import plain_table
+from .flags import ACTIVITY_LR, NetworkFlags, SourceFlags
 from .run_folder import METRICS, RunFolder
 from .runner import FAILURE, CommandResult, Session
 from .transfer import TransferFlags
 
+FORMAT_1: dict[str, object] = {"solver": "gd", "one_hot": False}
+"""What folders of format 1 do not say."""
 LOSSES = {"train_loss": "training loss", "validation_loss": "validation loss", "test_loss": "test loss"}
 
 
@@ -34,15 +48,15 @@ def transfer(flags: TransferFlags, session: Session) -> CommandResult:
     **Arguments:** the flags of `mupc transfer`, and the session.
     """
     dataset = load_source(flags.data)
-    groups = (flags.data, flags.network, flags.grid, flags.learning)
-    config = {key: value for group in groups for key, value in vars(group).items()}
+    solver, config = _as_used(flags, dataset)
     folder = RunFolder(flags.output.out, "transfer", resumes=METRICS, format=flags.output.format)
     done = RecordedCells(folder, config)
-    folder.write_config(config, precision=flags.learning.precision, seed=flags.grid.seed)
-    network, learning = flags.network, dict(vars(flags.learning))
+    folder.write_config(config, format=FORMAT, precision=config["precision"], seed=flags.grid.seed)
+    network = flags.network
+    learning = {name: config[name] for name in vars(flags.grid) | vars(flags.learning) if name != "solver"}
     energy = Energy(loss=learning.pop("loss"), output_precision=learning.pop("output_precision"))
     begin, found = time.perf_counter(), None
-    with folder.recording(), number_format(flags.learning.precision), warnings.catch_warnings():
+    with folder.recording(), number_format(config["precision"]), warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)  # about numbers that are too large, which diverge
         done.restore()
         with _stages(session) as show_stage:
@@ -50,11 +64,11 @@ def transfer(flags: TransferFlags, session: Session) -> CommandResult:
                 dataset,
                 small=(network.width, network.hidden_layers),
                 large=(network.large_width, network.large_hidden_layers),
+                solver=solver,
                 energy=energy,
                 validation=flags.data.validation,
                 progress=show_stage,
                 done=done,
-                **vars(flags.grid),
                 **learning,
                 **network_options(network),
             )
@@ -66,6 +80,31 @@ def transfer(flags: TransferFlags, session: Session) -> CommandResult:
     if summary.get("diverged"):
         return CommandResult(summary, "the large network diverged with the rates of the small one.", FAILURE)
     return CommandResult(summary)
+
+
+def _as_used(flags: TransferFlags, dataset: Dataset) -> tuple[TransferSolver, dict[str, Any]]:
+    """Return the solver, and all settings with what was left to a default. Both sizes have `inference_steps` of their
+    own where it is None."""
+    form, grid, name = flags.network, flags.grid, flags.learning.solver
+    small = TrainFlags(
+        **pick(flags.data, SourceFlags), **pick(form, NetworkFlags), **vars(flags.learning), seed=grid.seed
+    )
+    algorithm = make_algorithm(small)
+    with number_format(small.precision):
+        used = as_used(small, dataset, eqx.filter_eval_shape(network_maker(small, dataset)), algorithm)
+    groups = (flags.data, form, grid, flags.learning)
+    config = {key: value for group in groups for key, value in vars(group).items()}
+    config |= {key: getattr(used, key) for key in ("task", "test", "init", "output_precision", "precision")}
+    if grid.weight_lrs is None:
+        config["weight_lrs"] = weight_lrs(algorithm.defaults.weight_lr)
+    if name not in ACTIVITY_LR:
+        if grid.activity_lrs is not None:
+            wrong = f"--activity-lrs has no effect with --solver {name}"
+            raise ValueError(f"{wrong}: leave it out, or use --solver {' or '.join(ACTIVITY_LR)}.")
+        return algorithm, config
+    if grid.activity_lrs is None:
+        config["activity_lrs"] = ACTIVITY_LRS
+    return SOLVERS[name].make, config
 
 
 @contextlib.contextmanager
@@ -84,7 +123,7 @@ def _stages(session: Session) -> Iterator[Callable[[str, float], None]]:
         yield show
 
 
-class RecordedCells(collections.UserDict[tuple[NetworkSize, tuple[float, float]], TransferCell]):
+class RecordedCells(collections.UserDict[tuple[NetworkSize, tuple[float, float | None]], TransferCell]):
     """Finished cells by size and rates, each written at once as a line of the folder's metrics.jsonl.
 
     **Arguments:** the folder, and the settings of this call. A folder with other settings is refused; only `verify` may
@@ -98,7 +137,9 @@ class RecordedCells(collections.UserDict[tuple[NetworkSize, tuple[float, float]]
             return
         wanted, stored = json_ready(config), dict[str, object]()
         with contextlib.suppress(ValueError):
-            stored = read(folder.path).settings
+            found = read(folder.path)
+            new = {} if found.format == FORMAT else {name: wanted[name] for name in ("init", "task")}
+            stored = found.settings if found.format == FORMAT else FORMAT_1 | found.settings | new
         for name in {**wanted, **stored}:
             if name != "verify" and wanted.get(name) != stored.get(name):
                 raise ValueError(
@@ -113,7 +154,7 @@ class RecordedCells(collections.UserDict[tuple[NetworkSize, tuple[float, float]]
         for size, cell in filter(None, map(read_cell, lines)):
             self[size, cell.rates] = cell
 
-    def __setitem__(self, key: tuple[NetworkSize, tuple[float, float]], cell: TransferCell) -> None:
+    def __setitem__(self, key: tuple[NetworkSize, tuple[float, float | None]], cell: TransferCell) -> None:
         super().__setitem__(key, cell)
         self.folder.append({**key[0]._asdict(), **dataclasses.asdict(cell)})
 
@@ -179,7 +220,8 @@ def show_transfer(found: Transfer, folder: Path, session: Session) -> None:
     for title, cell in rows.items():
         results = [f"{cell.train_loss:.4f}", f"{cell.validation_loss:.4f}", percent(cell.test_accuracy)]
         results = ["diverged", "–", "–"] if cell.diverged else results
-        table.add_row(title, f"{cell.weight_lr:g}", f"{cell.activity_lr:g}", *results)
+        activity_lr = "–" if cell.activity_lr is None else f"{cell.activity_lr:g}"
+        table.add_row(title, f"{cell.weight_lr:g}", activity_lr, *results)
     session.console.print(table)
     for line in (*_conclusions(found), f"run folder {folder}"):
         session.say(line)

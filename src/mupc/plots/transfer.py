@@ -17,9 +17,9 @@ def draw_transfer(panels: Sequence[Record], path: PathLike) -> None:
     """Draw a heat map for each panel into a PNG file, all over the same rates, with the values written in. Cells that
     diverged have a cross, those that were not tried are blank.
 
-    **Arguments:** for each panel its `title`, its `cells` with `weight_lr`, `activity_lr` and the value under the key
-    `loss` (not finite, or None, for a divergence), and `marks`, a list of (text, (weight_lr, activity_lr)): the first
-    is drawn as a box with full lines, the second with dashed ones. And the file.
+    **Arguments:** for each panel its `title`, its `cells` with `weight_lr`, `activity_lr` (None for a solver without a
+    rate) and the value under the key `loss` (not finite, or None, for a divergence), and `marks`, a list of (text,
+    (weight_lr, activity_lr)): the first is drawn as a box with full lines, the second with dashed ones. And the file.
 
     **Example:**
 
@@ -41,7 +41,7 @@ def draw_transfer(panels: Sequence[Record], path: PathLike) -> None:
             panel.set_title(content["title"])
 
 
-def _plot_losses(panel: Axes, cells: Sequence[Record], columns: list[Number], rows: list[Number]) -> None:
+def _plot_losses(panel: Axes, cells: Sequence[Record], columns: list[Number], rows: list[Number | None]) -> None:
     import numpy as np
     from matplotlib.colors import LogNorm
     from matplotlib.patheffects import withStroke
@@ -58,14 +58,19 @@ def _plot_losses(panel: Axes, cells: Sequence[Record], columns: list[Number], ro
     if known:
         low, high = np.nanmin(losses), np.nanmax(losses)
         panel.imshow(losses, norm=LogNorm(low, max(high, 1.001 * low)), cmap="viridis_r", aspect="auto")
-    style.name_cells(panel, columns, rows)
+    style.name_cells(panel, columns, [row for row in rows if row is not None])
     notes = ", × diverged" * bool(known < len(cells)) + ", blank not tried" * (len(cells) < losses.size)
-    panel.set(xlabel=f"weight learning rate η{notes}", ylabel="activity learning rate, per sample")
+    panel.set(
+        xlabel=f"weight learning rate η{notes}", ylabel="" if rows == [None] else "activity learning rate, per sample"
+    )
     panel.set(xlim=(-0.5, len(columns) - 0.5), ylim=(-0.5, len(rows) - 0.5))
 
 
 def _plot_marks(
-    panel: Axes, marks: Sequence[tuple[str, tuple[Number, Number]]], columns: list[Number], rows: list[Number]
+    panel: Axes,
+    marks: Sequence[tuple[str, tuple[Number, Number | None]]],
+    columns: list[Number],
+    rows: list[Number | None],
 ) -> None:
     from matplotlib.patches import Rectangle
 

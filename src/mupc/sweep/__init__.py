@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING
 from ..io import lazy_names
 from ._axes import CellSettings, SweepAxis, parse_axes
 from ._plan import SweepPlan
-from ._rates import ACTIVITY_LRS, AT_EDGE, WEIGHT_LRS, at_edge
+from ._rates import ACTIVITY_LRS, AT_EDGE, at_edge, weight_lrs
 from ._transfer_result import NetworkSize, Transfer, TransferCell, Tuning
 
 if TYPE_CHECKING:
     from ._sweep import CellRecord, Sweep
-    from ._transfer import transfer
+    from ._transfer import TransferSolver, transfer
     from ._worker import work_on
 
-__getattr__ = lazy_names(__name__, {"_sweep": "CellRecord Sweep", "_transfer": "transfer", "_worker": "work_on"})
+__getattr__ = lazy_names(
+    __name__, {"_sweep": "CellRecord Sweep", "_transfer": "TransferSolver transfer", "_worker": "work_on"}
+)

@@ -7,26 +7,33 @@ import itertools
 import math
 import time
 from collections.abc import Callable, Iterable, Mapping, MutableMapping, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import jax
 import jax.random as jr
 import numpy as np
 
 from ..data import Dataset
-from ..inference import GradientDescent
+from ..inference import AbstractSolver, GradientDescent
 from ..io import checks
+from ..learning import AbstractAlgorithm
 from ..network import Network
-from ..training import FitResult, Run, TrainConfig, TrainStatus, check_room, fit_many
-from ._rates import ACTIVITY_LRS, WEIGHT_LRS, RatePair
+from ..training import FitResult, Run, TrainConfig, TrainStatus, as_algorithm, check_room, fit_many
+from . import _rates
+from ._rates import ACTIVITY_LRS, RatePair
 from ._transfer_result import NetworkSize, Transfer, TransferCell, Tuning
 
 ShowStage = Callable[[str, float], None]
+TransferSolver = AbstractAlgorithm | AbstractSolver | Callable[[float, int], AbstractSolver]
+"""An algorithm or a solver that does not have a rate to tune, or a function of a rate and of steps that makes one."""
 FinishedCells = MutableMapping[tuple[NetworkSize, RatePair], TransferCell]
 TRAINING = ("epochs", "batch_size", "optimiser", "schedule", "precision", "energy", "seed")
 """The settings of training that `transfer` takes."""
 EPOCHS = 3
 """How long `transfer` trains by default."""
+NO_RATE = (None,)
+"""The activity rates of a solver without one."""
+Rate = TypeVar("Rate", float, float | None)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -34,7 +41,7 @@ class TransferStudy:
     """Train networks of any size with any rates. What is in `done` is not trained again."""
 
     dataset: Dataset
-    grid: tuple[tuple[float, ...], ...]
+    grid: tuple[tuple[float, ...], tuple[float | None, ...]]
     config: TrainConfig
     network_options: Mapping[str, Any]
     show: ShowStage
@@ -42,7 +49,15 @@ class TransferStudy:
     _: dataclasses.KW_ONLY
     seeds: int = 3
     inference_steps: int | None = None
+    solver: TransferSolver = GradientDescent
     verify: bool = False
+
+    def algorithm(self, size: NetworkSize, activity_lr: float | None) -> AbstractAlgorithm:
+        """Return what trains a network of this size."""
+        if isinstance(self.solver, AbstractAlgorithm | AbstractSolver):
+            return as_algorithm(self.solver)
+        assert activity_lr is not None
+        return as_algorithm(self.solver(activity_lr, self.steps(size)))
 
     def network(self, size: NetworkSize, seed: int) -> Network:
         """Return an untrained network."""
@@ -55,9 +70,11 @@ class TransferStudy:
 
     def flops(self, size: NetworkSize) -> float:
         """Return the operations of one run: a forward pass, weight gradients, and two products for each step of
-        inference, half of which act on layers that the signal has reached."""
+        inference, half of which act on layers that the signal has reached. Solvers without a rate take as many passes
+        at every size, which count as one."""
         weights = sum(leaf.size for leaf in jax.tree.leaves(self.network(size, 0)))
-        return len(self.dataset.train) * self.config.epochs * weights * (4.0 + 2.0 * self.steps(size))
+        steps = 1 if self.grid[1] == NO_RATE else self.steps(size)
+        return len(self.dataset.train) * self.config.epochs * weights * (4.0 + 2.0 * steps)
 
     def tune(self, size: NetworkSize) -> Tuning:
         """Train with all rates of the grid."""
@@ -74,7 +91,8 @@ class TransferStudy:
             if not (self.verify and math.isfinite(best.train_loss)):
                 break
             wanted = [pair for pair in self._around(best.rates) if pair not in cells]
-            stage = f"looking further around η = {best.weight_lr:g}, {best.activity_lr:g}"
+            around = "" if best.activity_lr is None else f", {best.activity_lr:g}"
+            stage = f"looking further around η = {best.weight_lr:g}{around}"
         return Tuning(size, list(cells.values()), self.flops(size))
 
     def cells(self, size: NetworkSize, rates: Sequence[RatePair], stage: str) -> list[TransferCell]:
@@ -94,7 +112,7 @@ class TransferStudy:
         seeds = range(self.config.seed, self.config.seed + self.seeds)
         networks = [self.network(size, seed) for seed in seeds]
         runs = [
-            Run(network, GradientDescent(activity_lr, self.steps(size)), weight_lr, seed, self.config.energy)
+            Run(network, self.algorithm(size, activity_lr), weight_lr, seed, self.config.energy)
             for weight_lr, activity_lr in rates
             for network, seed in zip(networks, seeds, strict=True)
         ]
@@ -110,14 +128,17 @@ class TransferStudy:
 
     def _around(self, rates: RatePair) -> list[RatePair]:
         """Return the pair and its neighbours in the grid."""
-        near = []
-        for rate, axis in zip(rates, self.grid, strict=True):
-            place = axis.index(rate)
-            near.append(axis[max(0, place - 1) : place + 2])
-        return _pairs(*near)
+        (weight_lr, activity_lr), (weight_lrs, activity_lrs) = rates, self.grid
+        return _pairs(_near(weight_lr, weight_lrs), _near(activity_lr, activity_lrs))
 
 
-def _pairs(weight_lrs: Sequence[float], activity_lrs: Sequence[float]) -> list[RatePair]:
+def _near(rate: Rate, rates: Sequence[Rate]) -> Sequence[Rate]:
+    """Return a rate and those before and after it."""
+    place = rates.index(rate)
+    return rates[max(0, place - 1) : place + 2]
+
+
+def _pairs(weight_lrs: Sequence[float], activity_lrs: Sequence[float | None]) -> list[RatePair]:
     return list(itertools.product(weight_lrs, activity_lrs))
 
 
@@ -138,8 +159,8 @@ def transfer(
     *,
     small: Sequence[int],
     large: Sequence[int],
-    weight_lrs: Iterable[float] = WEIGHT_LRS,
-    activity_lrs: Iterable[float] = ACTIVITY_LRS,
+    weight_lrs: Iterable[float] | None = None,
+    activity_lrs: Iterable[float] | None = None,
     validation: float = 0.1,
     progress: ShowStage | None = None,
     done: FinishedCells | None = None,
@@ -148,17 +169,21 @@ def transfer(
     """Tune both learning rates on a small network, then train a large one with them.
 
     With μPC the best rates barely move with width and depth, so a grid is affordable: all its runs are small and go
-    side by side, as one program (`mupc.fit_many`). Inference is by gradient descent.
+    side by side, as one program (`mupc.fit_many`).
 
     **Arguments:**
 
     - `dataset`: as for `mupc.fit`. If it does not have a validation split, it gets one, the fraction `validation`.
     - `small`, `large`: their (width, hidden_layers).
-    - `weight_lrs`, `activity_lrs`: the grid. Activity rates act on one sample, so both hold at any batch size.
+    - `solver`: what has a rate of its own to tune, as a function of the rate and the number of steps, such as
+      `mupc.GradientDescent` (the default) or `mupc.Optax.adam`; or a solver or algorithm without one, such as
+      `mupc.ErrorSpace()` or `mupc.BP()`, where the weights' rate alone is tuned.
+    - `weight_lrs`, `activity_lrs`: the grid, by default around what suits the solver. Activity rates act on one sample,
+      so both hold at any batch size.
     - `epochs` (default 3), `batch_size`, `optimiser`, `schedule`, `precision`, `energy`: as for `mupc.fit`, at both
       sizes.
     - `seeds` (default 3), `seed` (default 0): how many seeds to average over, and the first of them.
-    - `inference_steps`: by default as many as hidden layers.
+    - `inference_steps`: of a solver with a rate; by default as many as hidden layers.
     - `verify` (default False): also train the large network with neighbouring rates of the grid, and with the
       neighbours of the best of those, until the best is surrounded. This measures what transfer cost.
     - `progress`: called with the name of a stage and the share of it that is finished.
@@ -180,7 +205,7 @@ def transfer(
     """
     own, training, network_options = _split(settings)
     sizes = _size("small", small), _size("large", large)
-    grid = _rates("weight_lrs", weight_lrs), _rates("activity_lrs", activity_lrs)
+    grid = _grid(own, weight_lrs, activity_lrs)
     config = TrainConfig(**{"epochs": EPOCHS} | training)
     if not isinstance(dataset, Dataset):
         raise checks.wrong_type("dataset", 'a mupc.data.Dataset such as mupc.data.load("digits")', dataset)
@@ -189,11 +214,13 @@ def transfer(
     study = TransferStudy(held_out, grid, config, network_options, show, {} if done is None else done, **own)
     checks.seed(config.seed + checks.integer("seeds", study.seeds, 1) - 1)
     for size in sizes:  # a mistake in the large one must show before the small one is tuned
+        study.algorithm(size, grid[1][0])
         check_room(functools.partial(study.network, size, 0), study.seeds)
     tuned = study.tune(sizes[0])
     best = tuned.best("validation_loss")
     if not math.isfinite(best.validation_loss):
-        wrong = f"and {{activity_lrs}} are too large: every run of the small network ({tuned.size}) diverged."
+        which = "are" if grid[1] == NO_RATE else "and {activity_lrs} are"
+        wrong = f"{which} too large: every run of the small network ({tuned.size}) diverged."
         raise checks.ArgumentError("weight_lrs", wrong, "Try smaller ones.")
     trained = study.transfer_to(sizes[1], best.rates)
     lowest = trained.best("train_loss") if study.verify else None
@@ -213,7 +240,26 @@ def _split(settings: Mapping[str, Any]) -> list[dict[str, Any]]:
     return [{name: settings[name] for name in settings if name in names} for names in (own, TRAINING, network)]
 
 
-def _rates(name: str, values: Iterable[float]) -> tuple[float, ...]:
+def _grid(
+    own: Mapping[str, Any], weight_lrs: Iterable[float] | None, activity_lrs: Iterable[float] | None
+) -> tuple[tuple[float, ...], tuple[float | None, ...]]:
+    """Return the rates to try with a solver. Refuse those that it does not have."""
+    solver, own_rates = own.get("solver", GradientDescent), tuple[float, ...]()
+    if isinstance(solver, AbstractAlgorithm | AbstractSolver):
+        for name, given in {"activity_lrs": activity_lrs, "inference_steps": own.get("inference_steps")}.items():
+            if given is not None:
+                wrong = f"has no effect, because {type(solver).__name__} brings its own settings."
+                raise checks.ArgumentError(name, wrong, "Leave it out, or use {GradientDescent}.")
+        algorithm = as_algorithm(solver)
+    else:
+        checks.function("solver", solver)
+        own_rates = _falling("activity_lrs", ACTIVITY_LRS if activity_lrs is None else activity_lrs)
+        algorithm = as_algorithm(solver(own_rates[0], 1))
+    default = _rates.weight_lrs(algorithm.defaults.weight_lr)
+    return _falling("weight_lrs", default if weight_lrs is None else weight_lrs), own_rates or NO_RATE
+
+
+def _falling(name: str, values: Iterable[float]) -> tuple[float, ...]:
     """Return rates in falling order, each once."""
     found = list(values)
     if not found:

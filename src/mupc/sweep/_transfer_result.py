@@ -19,14 +19,15 @@ class NetworkSize(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class TransferCell:
-    """The result of one pair of rates, as means over the seeds. Losses are infinite if one of the runs diverged.
+    """The result of one pair of rates, as means over the seeds. Losses are infinite if one of the runs diverged. The
+    activity rate is None if the solver does not have one.
 
     The training loss is the mean over the last epoch, as in the last record of `mupc.fit`. Accuracies are None for
     regression. `seconds` is the cell's share of the time that its grid took, compiling included.
     """
 
     weight_lr: float
-    activity_lr: float
+    activity_lr: float | None
     train_loss: float
     validation_loss: float
     test_loss: float
