@@ -9,7 +9,7 @@ from compiled import compilations
 
 import mupc
 from mupc.data import from_batches
-from mupc.training import _batches
+from mupc.training import _stream
 
 SOLVER = mupc.GradientDescent(lr=0.2, steps=4)
 AUTO = mupc.GradientDescent(lr="auto", steps=4)
@@ -54,7 +54,7 @@ def test_a_stream_trains_as_the_same_batches_in_memory_do():
 @pytest.mark.parametrize("settings", [{}, {"evaluate_every": 3}, {"checkpoint_every": 2}])
 def test_dispatches_of_any_size_are_the_same_run(settings, tmp_path, monkeypatch):
     want = mupc.fit(network(), stream(), SOLVER, epochs=3)
-    monkeypatch.setattr(_batches, "STREAM_BYTES", 3 * ROWS * (5 * 4 + 4))  # three batches at a time
+    monkeypatch.setattr(_stream, "STREAM_BYTES", 3 * ROWS * (5 * 4 + 4))  # three batches at a time
     if "checkpoint_every" in settings:
         settings = settings | {"checkpoints": tmp_path}
     result = mupc.fit(network(), stream(), SOLVER, epochs=3, **settings)
@@ -63,7 +63,7 @@ def test_dispatches_of_any_size_are_the_same_run(settings, tmp_path, monkeypatch
 
 
 def test_one_program_serves_all_dispatches(monkeypatch):
-    monkeypatch.setattr(_batches, "STREAM_BYTES", 2 * ROWS * (5 * 4 + 4))
+    monkeypatch.setattr(_stream, "STREAM_BYTES", 2 * ROWS * (5 * 4 + 4))
     net = mupc.Network(5, 3, 11, 2, key=jr.key(0))  # a shape that no other test has
     with compilations("advance") as compiled:
         mupc.fit(net, stream(), SOLVER, epochs=2, evaluate_every=3)
@@ -77,7 +77,7 @@ class Stopped(Exception):
 @pytest.mark.parametrize("solver", [SOLVER, AUTO], ids=["fixed", "tuned"])
 @pytest.mark.parametrize("broken", [(0, 3), (1, 0), (1, 4)])
 def test_a_run_goes_on_at_the_right_batch_of_the_right_epoch(solver, broken, tmp_path, monkeypatch):
-    monkeypatch.setattr(_batches, "STREAM_BYTES", 2 * ROWS * (5 * 4 + 4))
+    monkeypatch.setattr(_stream, "STREAM_BYTES", 2 * ROWS * (5 * 4 + 4))
 
     def until_it_breaks(epoch):
         for index, batch in enumerate(batches(epoch)):

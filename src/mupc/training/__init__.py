@@ -1,6 +1,5 @@
 """Train over many batches: one run (`fit`), many at once (`fit_many`), their settings, evaluation and checkpoints."""
 
-from ._batches import StreamError
 from ._checkpoints import Scratch
 from ._config import TrainConfig, as_algorithm
 from ._evaluation import EVALUATION_CHUNK, TrainStatus
@@ -9,3 +8,4 @@ from ._fit_many import Run, fit_many
 from ._memory import check_room, free_memory
 from ._result import FitResult
 from ._state import BACK_TO
+from ._stream import StreamError

@@ -4,7 +4,7 @@ import dataclasses
 import math
 import sys
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import equinox as eqx
 import jax
@@ -13,22 +13,15 @@ import jax.random as jr
 import numpy as np
 from jaxtyping import Array, Int, Key
 
-from ..data import BatchStream, DataError, Dataset, Normalisation, Split
+from ..data import BatchStream, Dataset, Normalisation, Split
 from ..inference import Batch, free_start
 from ..network import Outputs, PRNGKeyArray
 from ._augment import augment
-
-if TYPE_CHECKING:
-    from ._result import FitResult
 
 Order = Int[Array, "*runs drawn"]
 
 BUCKETS = 16
 """How many sizes there are from a power of two to the next: filling up to one of them costs a sixteenth at most."""
-
-
-STREAM_BYTES, STREAM_BATCHES = 2**26, 32
-"""How much of a stream goes to the device at a time, at most. The next part is made while the device learns from it."""
 
 
 def bucket(count: int, finest: int = 16) -> int:
@@ -154,66 +147,6 @@ class StoredBatches:
         for epoch, first, count in spans(steps, self.per_epoch, every):
             order = epoch_order(source.key, jnp.asarray(epoch), jnp.asarray(samples), length, rounds)
             yield Dispatch(source, order, first, count)
-
-
-class StreamError(DataError):
-    """A batch of a stream that could not be had. `results` hold what was learnt until then, one for each run."""
-
-    results: "list[FitResult]"
-
-
-class StreamedBatches:
-    """The batches of a stream. As many as make one dispatch go to the device at a time: a fixed number, so that one
-    program serves all, and at most `most` of them.
-
-    The stream's iterator stays open from one dispatch to the next: `place` is the epoch and batch that comes next.
-    """
-
-    def __init__(self, stream: BatchStream, most: int) -> None:
-        self.stream, self.batch_size, self.per_epoch = stream, stream.batch_size, stream.batches_per_epoch
-        room = STREAM_BYTES // (stream.train.raw.nbytes + stream.train.targets.nbytes)
-        self.most = max(1, min(most, room, STREAM_BATCHES))
-        self.place: tuple[int, int] | None = None
-        self.open: Iterator[Split] = iter(())
-
-    @property
-    def content(self) -> dict[str, object]:
-        """What a run must have in common with another to have the same batches, by name, as far as this is known."""
-        return {"the training data": f"the stream {self.stream.name}", "batches_per_epoch": self.per_epoch}
-
-    def dispatches(self, source: BatchSource, steps: range, every: int | None) -> Iterator[Dispatch]:
-        """Yield these steps, split where an epoch ends, at multiples of `every`, and where the device has its fill."""
-        most = self.most if every is None else min(self.most, every)
-        order = jnp.broadcast_to(jnp.arange(most * self.batch_size), (*source.key.shape, most * self.batch_size))
-        for epoch, first, count in spans(steps, self.per_epoch, every, most):
-            splits = [self._next(epoch, index) for index in range(first, first + count)]
-            rows = (
-                np.concatenate(parts)
-                for parts in zip(*((split.raw, learned(self.stream, split)) for split in splits), strict=True)
-            )
-            raw, targets = (padded(part, most * self.batch_size) for part in rows)
-            yield Dispatch(dataclasses.replace(source, raw=raw, targets=targets), order, 0, count)
-
-    def _next(self, epoch: int, index: int) -> Split:
-        """Return a batch of an epoch."""
-        if self.place != (epoch, index):
-            self.open = self.stream.epoch(epoch, index)
-        self.place = None
-        try:
-            split = next(self.open)
-        except DataError as error:
-            raise StreamError(error.problem, error.cure) from error
-        except Exception as error:
-            reason = f"{type(error).__name__}: {error}"
-            raise StreamError(
-                f"batch {index} of epoch {epoch} of {self.stream.name} could not be made ({reason})",
-                "mend the function that makes batches",
-            ) from error
-        self.place = epoch, index + 1
-        return split
-
-
-Batches = StoredBatches | StreamedBatches
 
 
 def spans(steps: range, per_epoch: int, every: int | None, most: int = sys.maxsize) -> Iterator[tuple[int, int, int]]:

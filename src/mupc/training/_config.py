@@ -16,9 +16,10 @@ from ..inference import CROSS_ENTROPY, AbstractSolver, Energy, ErrorSpace, as_en
 from ..io import checks
 from ..learning import PC, AbstractAlgorithm, LearningContext, Optimiser, check_optimiser
 from ..network import POLICIES, AbstractNetwork, Real, check_network, resolve_precision
-from ._batches import Batches, BatchSource, SampleFormat, StoredBatches, StreamedBatches, bucket, learned, padded
+from ._batches import BatchSource, SampleFormat, StoredBatches, bucket, learned, padded
 from ._compute_path import AUTO, choose_precision, describe_path
 from ._step import TrainJob
+from ._stream import Batches, StreamedBatches
 
 MOST_STEPS = 2**31
 HALVE = "halve-lr"

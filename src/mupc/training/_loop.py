@@ -11,13 +11,14 @@ import numpy as np
 
 from ..learning import AlgorithmState
 from ..network import Network
-from ._batches import StreamError, bucket
+from ._batches import bucket
 from ._checkpoint_policy import CheckpointPolicy
 from ._config import StepPlan, TrainConfig
 from ._evaluation import Callbacks, Evaluation, TrainStatus
 from ._result import FitResult, describe_end
 from ._state import BACK_TO, TrainState, evaluations_since_best, halvings, has_diverged
 from ._step import Trace, TrainJob
+from ._stream import StreamError
 
 HALVINGS = 5
 """How often a learning rate is halved before a run is given up."""

@@ -12,7 +12,8 @@ from jaxtyping import Array, Bool, Float, Int
 from ..inference import traced
 from ..learning import AbstractAlgorithm, AlgorithmState, LearningContext
 from ..network import AbstractNetwork
-from ._batches import Batches, BatchSource, Order, StreamError
+from ._batches import BatchSource, Order
+from ._stream import Batches, StreamError
 
 Tree = TypeVar("Tree")
 Result = TypeVar("Result")
