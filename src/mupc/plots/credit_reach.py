@@ -30,8 +30,8 @@ def draw_credit_reach(reach: Record, path: PathLike) -> None:
     layers = range(1, reach["layers"] + 1)
     marker = "o" if reach["layers"] <= FEW_LAYERS else None
     with style.saved_panels(path, 1, 3) as (figure, ((left, middle, right),)):
-        for key, label, colour in (("backprop_sizes", "BP", style.RED), ("entry_sizes", "PC", style.BLUE)):
-            left.plot(layers, _positive(reach[key]), color=colour, label=label, marker=marker)
+        left.plot(layers, _positive(reach["backprop_sizes"]), color=style.RED, label="BP", lw=5)  # PC may lie on it
+        left.plot(layers, _positive(reach["entry_sizes"]), color=style.BLUE, label="PC", marker=marker)
         left.set(title="Gradient", ylabel="RMS gradient entry", yscale="log")
         least = reach["threshold"]
         if least > 0:
