@@ -14,6 +14,7 @@ import pytest
 
 import mupc
 from mupc.data import Dataset, Schema, Split
+from mupc.io._checkpoints import file_checksums
 from mupc.training import _checkpoint_policy, _checkpoints
 from mupc.training._checkpoints import Checkpoints, only_writer
 
@@ -246,7 +247,7 @@ def test_the_unused_rate_of_an_optax_run_does_not_count(tmp_path):
     assert about["settings"]["weight_lr"] == "None"
     about["settings"]["weight_lr"] = "0.10000000149011612"
     (path / "about.json").write_text(json.dumps(about))
-    (path / "manifest.json").write_text(json.dumps(_checkpoints._sums(path)))
+    (path / "manifest.json").write_text(json.dumps(file_checksums(path)))
     assert_same(fit(tmp_path, **own), fit(**own))
 
 

@@ -47,7 +47,7 @@ def find_checkpoint(folder: Path) -> tuple[Checkpoint | None, list[str]]:
     damaged = []
     for step, path in reversed(checkpoint_folders(folder).items()):
         try:
-            if json.loads((path / MANIFEST).read_text(encoding="utf-8")) != _sums(path):
+            if json.loads((path / MANIFEST).read_text(encoding="utf-8")) != file_checksums(path):
                 raise ValueError("its files are not those that were written")
             about = json.loads((path / ABOUT).read_text(encoding="utf-8"))
             if not isinstance(about, dict) or not isinstance(about.get("format"), int):
@@ -85,10 +85,10 @@ def write_checkpoint(scratch: Path, arrays: dict[str, np.ndarray], about: str) -
     with _quietly(), ocp.Checkpointer(ocp.StandardCheckpointHandler()) as writer:
         writer.save((scratch / ARRAYS).absolute(), args=ocp.args.StandardSave(arrays))
     (scratch / ABOUT).write_text(about, encoding="utf-8")
-    (scratch / MANIFEST).write_text(json.dumps(_sums(scratch)), encoding="utf-8")
+    (scratch / MANIFEST).write_text(json.dumps(file_checksums(scratch)), encoding="utf-8")
 
 
-def _sums(folder: Path) -> dict[str, int]:
+def file_checksums(folder: Path) -> dict[str, int]:
     """Return a checksum of every file, by its path. Orbax itself does not notice a changed bit in an array."""
     files = (path for path in folder.rglob("*") if path.is_file() and path != folder / MANIFEST)
     return {path.relative_to(folder).as_posix(): zlib.crc32(path.read_bytes()) for path in sorted(files)}
