@@ -1,6 +1,9 @@
 from __future__ import annotations
 
+import doctest
+import importlib
 import pickle
+import pkgutil
 
 import numpy as np
 import pytest
@@ -107,3 +110,10 @@ def test_an_error_about_data_spells_arguments_and_leaves_file_names_alone():
     assert str(error) == "{odd}.npz is empty: drop data_dir"
     assert error.spelled(lambda name: f"--{name}") == "{odd}.npz is empty: drop --data_dir"
     assert str(pickle.loads(pickle.dumps(error))) == str(error)
+
+
+def test_examples_in_docstrings():
+    names = [f"mupc.data.{module.name}" for module in pkgutil.iter_modules(data.__path__)]
+    results = {name: doctest.testmod(importlib.import_module(name)) for name in ["mupc.data", *names]}
+    assert not [name for name, result in results.items() if result.failed]
+    assert sum(result.attempted for result in results.values()) > 30
