@@ -19,6 +19,7 @@ from sklearn.utils.estimator_checks import check_estimator
 
 import mupc
 from mupc import estimators
+from mupc.cli.flags import ACTIVITY_LR
 from mupc.estimators import PCClassifier, PCRegressor
 
 SMALL = {"hidden_layers": 2, "width": 16, "epochs": 8, "batch_size": 16, "weight_lr": 0.05, "random_state": 0}
@@ -110,6 +111,9 @@ def test_lists_and_float32_are_as_good(blobs, classifier):
     X, y = blobs
     again = PCClassifier(**SMALL).fit(X.tolist(), y.tolist())
     assert (again.predict_proba(X.astype(np.float32)) == classifier.predict_proba(X)).all()
+    whole = np.round(X).astype(np.uint8)  # numbers as any other, no pixels
+    same = [PCClassifier(**SMALL).fit(samples, y).predict_proba(samples) for samples in (whole, whole.astype(float))]
+    assert (same[0] == same[1]).all()
 
 
 def test_random_state(blobs, classifier):
@@ -203,7 +207,8 @@ def test_methods_by_name_and_by_object(blobs, classifier):
     X, y = blobs
     same = PCClassifier(**SMALL, solver=mupc.ErrorSpace(), output_precision=0.01).fit(X, y)
     assert (same.predict_proba(X) == classifier.predict_proba(X)).all()
-    for name, method in (("bp", mupc.BP()), ("gd", mupc.GradientDescent(lr=0.05, steps=2))):
+    descent = mupc.GradientDescent(lr=ACTIVITY_LR["gd"], steps=SMALL["hidden_layers"])  # as on the command line
+    for name, method in (("bp", mupc.BP()), ("gd", descent)):
         named, given = (PCClassifier(**SMALL, solver=solver).fit(X, y).predict_proba(X) for solver in (name, method))
         assert (named == given).all()
         assert (named != classifier.predict_proba(X)).any()

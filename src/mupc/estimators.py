@@ -22,6 +22,7 @@ from .learning import BP, PC, AbstractAlgorithm, Optimiser
 from .network import Activation, Elementwise, Network
 from .training import FitResult, fit
 
+FLOATS = np.float64, np.float32
 Estimator = TypeVar("Estimator", bound="AbstractEstimator")
 
 METHODS: dict[str, Callable[[int], AbstractAlgorithm]] = {
@@ -29,7 +30,7 @@ METHODS: dict[str, Callable[[int], AbstractAlgorithm]] = {
     "gd": lambda depth: PC(GradientDescent(lr=0.05, steps=depth)),
     "bp": lambda depth: BP(),
 }
-"""Algorithms by name, for a number of hidden layers."""
+"""Algorithms by name, for a number of hidden layers, as `mupc train` has them."""
 
 
 @dataclasses.dataclass(kw_only=True, eq=False, repr=False)
@@ -74,8 +75,8 @@ class AbstractEstimator(BaseEstimator, abc.ABC):
             held_out, patience = self.validation_fraction, self.patience
         dataset = from_arrays(X, y, test=0, validation=held_out, task=self._task, seed=self._seed())
         result = self._learn(self._network(dataset), dataset, self.epochs, self.schedule, patience)
-        if self.early_stopping:
-            self.validation_scores_ = [record[f"validation_{self._score}"] for record in result.history[1:]]
+        scores = [record.get(f"validation_{self._score}") for record in result.history[1:]]
+        self.validation_scores_ = scores if self.early_stopping else None
         return self
 
     def _learn_more(self, X: np.ndarray, y: np.ndarray, schema: Schema) -> None:
@@ -89,9 +90,11 @@ class AbstractEstimator(BaseEstimator, abc.ABC):
         targets = y.reshape(len(y), -1).astype(np.float32) if schema.labels is None else schema.indices(y)
         train = Split(schema.read(X), targets)
         dataset = Dataset("arrays", train, train.take(np.arange(0)), None, schema, official=False, source="partial_fit")
-        if not hasattr(self, "model_"):
+        if hasattr(self, "model_"):
+            network = cast(Network, self.model_.network)
+        else:
             self._begin()
-        network = cast(Network, self.model_.network) if hasattr(self, "model_") else self._network(dataset)
+            network = self._network(dataset)
         self._learn(network, dataset, 1, "constant")
 
     def _begin(self) -> None:
@@ -224,7 +227,7 @@ class PCClassifier(ClassifierMixin, AbstractEstimator):
         return self.model_.predict_proba(X)
 
     def _checked(self, X: ArrayLike, y: ArrayLike, reset: bool) -> tuple[np.ndarray, np.ndarray]:
-        samples, labels = validate_data(self, X, y, reset=reset)
+        samples, labels = validate_data(self, X, y, reset=reset, dtype=FLOATS)
         classes = _sorted_labels(labels)
         check_classification_targets(labels)
         if reset:
@@ -254,7 +257,7 @@ class PCRegressor(RegressorMixin, AbstractEstimator):
     from mupc.estimators import PCRegressor
 
     X, y = load_diabetes(return_X_y=True)
-    cross_val_score(PCRegressor(random_state=0), X, y, cv=3).mean()      # R², about 0.45
+    cross_val_score(PCRegressor(random_state=0), X, y, cv=3).mean()      # R², about 0.48
     ```
     """
 
@@ -280,7 +283,7 @@ class PCRegressor(RegressorMixin, AbstractEstimator):
         return self.model_.predict(X).astype(np.float64)
 
     def _checked(self, X: ArrayLike, y: ArrayLike, reset: bool) -> tuple[np.ndarray, np.ndarray]:
-        samples, values = validate_data(self, X, y, reset=reset, multi_output=True, y_numeric=True)
+        samples, values = validate_data(self, X, y, reset=reset, dtype=FLOATS, multi_output=True, y_numeric=True)
         return samples, values
 
     def __sklearn_tags__(self) -> Tags:
