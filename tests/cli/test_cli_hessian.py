@@ -73,6 +73,7 @@ def test_run_folder(analyse):
     for name in ("spectrum.svg", "condition-numbers.svg"):
         assert (run.folder / "figures" / name).is_file()
     about = run.json("config.json")
+    assert about["config"]["output_precision"] == 1.0
     assert set(about) == {"config", "versions", "device", "precision", "seed"}
     assert about["config"]["networks"][1] == {"width": 4, "hidden_layers": 3, "in_size": 4, "out_size": 4}
     summary = run.json("summary.json")

@@ -14,7 +14,7 @@ import jax.random as jr
 import numpy as np
 
 from .. import plots, theory
-from ..inference import Energy
+from ..inference import Energy, as_energy
 from ..io import checks
 from ..io.progress import ProgressDisplay
 from ..network import Network, forward
@@ -113,7 +113,9 @@ def _cases(flags: HessianFlags) -> tuple[list[HessianCase], Energy]:
 
 def _energy(flags: EnergyFlags, trained: TrainFlags) -> Energy:
     given = {name: getattr(flags, name) for name in ("loss", "output_precision", "activity_decay")}
-    return Energy(**{name: getattr(trained, name) if value is None else value for name, value in given.items()})
+    return as_energy(
+        Energy(**{name: getattr(trained, name) if value is None else value for name, value in given.items()})
+    )
 
 
 def _grid(flags: HessianNetworkFlags) -> Iterator[HessianCase]:
