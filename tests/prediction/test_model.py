@@ -160,6 +160,9 @@ def test_models_are_trees_and_pickle():
     back = pickle.loads(pickle.dumps(model))
     np.testing.assert_array_equal(back.predict_proba(X), model.predict_proba(X))
     assert back.predict(X).tolist() == model.predict(X).tolist()
+    solution = mupc.infer(model.network, X, np.eye(3)[RNG.integers(0, 3, 40)], mupc.ErrorSpace())
+    again = pickle.loads(pickle.dumps(solution))
+    assert jax.tree.all(jax.tree.map(np.array_equal, again, solution)) and again.result == solution.result
 
 
 def test_the_model_of_a_training_run():

@@ -9,6 +9,7 @@ import sys
 import jax
 import jax.numpy as jnp
 import jax.random as jr
+import joblib
 import numpy as np
 import pytest
 from safetensors import safe_open
@@ -289,3 +290,5 @@ def test_models_travel_between_processes(tmp_path):
     labels, outputs, result = json.loads(done.stdout)
     assert labels == model.predict(X).tolist() and result == mupc.RESULTS[solution.result]
     np.testing.assert_allclose(outputs, model.network(X), rtol=1e-5, atol=1e-6)
+    found = joblib.Parallel(n_jobs=2)(joblib.delayed(model.predict)(X) for _ in range(2))
+    assert [each.tolist() for each in found] == [labels, labels]

@@ -1,13 +1,12 @@
 """`Model`: a trained network together with what turns a user's samples into its inputs and its outputs into answers."""
 
-from typing import Any
-
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+from numpy.typing import ArrayLike
 
-from ..data import DataError, Schema
+from ..data import DataError, RawSamples, Schema
 from ..inference import CROSS_ENTROPY, Energy, LossFunction
 from ..io import checks
 from ..network import AbstractNetwork, Inputs, Outputs, Precision, check_network, resolve_precision
@@ -62,18 +61,18 @@ class Model(eqx.Module):
         """Whether the model says anything about its samples, or takes and returns numbers as they are."""
         return self.schema.as_json() != Schema().as_json()
 
-    def outputs(self, x: Any) -> np.ndarray:
+    def outputs(self, x: RawSamples) -> np.ndarray:
         """Return the network's own outputs (n, out_size) for raw samples."""
         return compute_outputs(self.network, self.schema.inputs(x))
 
-    def predict(self, x: Any) -> np.ndarray:
+    def predict(self, x: RawSamples) -> np.ndarray:
         """Return a label for each raw sample; for a regression the predicted values, in the units of the targets.
 
         **Arguments:** samples as the training data had them: an array, lists, or a DataFrame.
         """
         return self.schema.decode(self.outputs(x))
 
-    def predict_proba(self, x: Any) -> np.ndarray:
+    def predict_proba(self, x: RawSamples) -> np.ndarray:
         """Return the probability of each class (n, classes), in the order of `schema.labels`.
 
         **Arguments:** samples as for `predict`. Only a classifier trained with cross-entropy has probabilities.
@@ -98,7 +97,7 @@ class Model(eqx.Module):
         """Whether outputs stand for probabilities of classes."""
         return self.schema.task == "classification" and self.loss == CROSS_ENTROPY
 
-    def evaluate(self, x: Any, y: Any) -> dict[str, float]:
+    def evaluate(self, x: RawSamples, y: ArrayLike) -> dict[str, float]:
         """Return how good predictions are: `accuracy` for a classifier; `r2`, `mae` and `rmse` in the units of the
         targets for a regression; and in both cases `loss`, the mean of what training minimises.
 
@@ -106,21 +105,21 @@ class Model(eqx.Module):
         """
         return self.scores(self.outputs(x), y)
 
-    def scores(self, outputs: np.ndarray, y: Any) -> dict[str, float]:
+    def scores(self, outputs: np.ndarray, y: ArrayLike) -> dict[str, float]:
         """Return what `evaluate` does, from the network's outputs."""
-        encoded = self.schema.encode(y)
+        schema, stored = self.schema, self.schema.stored(y)
+        encoded = schema.encode(y)
         if encoded.shape != outputs.shape:
             wrong = f"y makes targets of shape {encoded.shape}, and x makes outputs of shape {outputs.shape}"
             raise DataError(wrong, "pass one target per sample, as the training data had them")
         with jax.enable_x64(outputs.dtype == np.float64):
             each = Energy(loss=self.loss).output_loss(jnp.asarray(outputs), jnp.asarray(encoded, outputs.dtype))
         loss = {"loss": float(np.asarray(each).mean(dtype=np.float64))}
-        if self.schema.task == "classification":
-            return {"accuracy": float(np.mean(outputs.argmax(axis=1) == self.schema.indices(y)))} | loss
-        true, found = (np.asarray(part, np.float64).reshape(outputs.shape) for part in (y, self.schema.decode(outputs)))
-        errors = found - true
-        means = regression_scores((errors**2).mean(axis=0), np.abs(errors).mean(axis=0), true.var(axis=0))
-        return means | loss
+        if schema.task == "classification":
+            return {"accuracy": float(np.mean(outputs.argmax(axis=1) == stored))} | loss
+        errors = schema.decode(outputs).reshape(outputs.shape) - stored.astype(np.float64)
+        spread = stored.var(axis=0, dtype=np.float64)
+        return regression_scores((errors**2).mean(axis=0), np.abs(errors).mean(axis=0), spread) | loss
 
 
 def regression_scores(squares: np.ndarray, sizes: np.ndarray, spread: np.ndarray) -> dict[str, float]:
