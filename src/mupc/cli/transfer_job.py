@@ -75,7 +75,7 @@ def transfer(flags: TransferFlags, session: Session) -> CommandResult:
     results, message = ({}, done.message) if found is None else (summarise_transfer(found), "")
     summary = folder.write_summary(results, begin, message, interrupted=found is None)
     if found is not None:
-        draw_losses(found, folder.figure("transfer"))
+        draw_losses(found, folder.figure("transfer"), plots.LOSSES[flags.learning.loss])
         show_transfer(found, folder.path, session)
     if summary.get("diverged"):
         return CommandResult(summary, "the large network diverged with the rates of the small one.", FAILURE)
@@ -198,8 +198,9 @@ def summarise_transfer(found: Transfer) -> dict[str, Any]:
     }
 
 
-def draw_losses(found: Transfer, path: Path) -> None:
-    """Draw the loss that chose the rates, at the small size, and the loss that regret compares, at the large one."""
+def draw_losses(found: Transfer, path: Path, kind: str) -> None:
+    """Draw the loss that chose the rates, at the small size, and the loss that regret compares, at the large one. Name
+    the kind of loss."""
     marks = [("used here", found.used.rates)]
     if found.own is not None and math.isfinite(found.own.train_loss):
         marks.append(("its own best", found.own.rates))
@@ -207,7 +208,7 @@ def draw_losses(found: Transfer, path: Path) -> None:
     panels = []
     for tuning, loss, marked in ((found.small, "validation_loss", chosen), (found.large, "train_loss", marks)):
         cells = [json_ready(dataclasses.asdict(cell) | {"loss": getattr(cell, loss)}) for cell in tuning.cells]
-        panels.append({"title": f"{tuning.size}: {LOSSES[loss]}", "cells": cells, "marks": marked})
+        panels.append({"title": f"{tuning.size}: {LOSSES[loss]}\n({kind})", "cells": cells, "marks": marked})
     plots.draw_transfer(panels, path)
 
 
