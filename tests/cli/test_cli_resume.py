@@ -300,6 +300,9 @@ def test_a_run_of_an_earlier_version_goes_on(mupc, resume, tmp_path):
     with tarfile.open(Path(__file__).with_name("interrupted-run-format-1.tar.gz")) as tar:
         tar.extractall(tmp_path / "run", filter="data")
     assert mupc("export", tmp_path / "run", tmp_path / "model.safetensors", "--quiet").code == 0
+    checked = mupc("check", "--checkpoint", tmp_path / "run", "--out", tmp_path / "check", folder=tmp_path / "check")
+    used = {"solver": "gd", "activity_lr": 0.05, "inference_steps": 2, "weight_lr": 0.1, "output_precision": 1.0}
+    assert checked.json("config.json")["config"].items() >= used.items()
     run = resume("--quiet")
     assert (run.code, run.err) == (0, "")
     assert [record["step"] for record in run.metrics] == [0, 2, 4]

@@ -5,12 +5,12 @@ from typing import Annotated
 
 import tyro
 
-from .flags import ScreenFlags, hint
+from .flags import DeviceFlags, hint
 from .runner import Command, CommandResult, Session
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class PredictFlags(ScreenFlags):
+class PredictFlags(DeviceFlags):
     """Predict new samples with a trained network. The file of `mupc export` says how samples are normalised. Images of
     a folder count from 0 for black to 255 for white; subfolders named after classes are their labels."""
 

@@ -39,7 +39,11 @@ GROUP_SIZES = {None: 32, "random": 32, "tpe": 8}
 """The most cells to take at once, by sampler. tpe learns between groups."""
 NUMBERS = ("weight_lr", "seed", "output_precision", "activity_decay", "weight_decay", "orthogonality")
 """Settings in which cells that train as one program may differ. The activity_lr of gd is another."""
-KEPT = ("train_loss", "test_loss", "test_accuracy", "validation_loss", "validation_accuracy", "energy")
+KEPT = (
+    *(f"{split}_{score}" for split in ("test", "validation") for score in ("loss", "accuracy", "r2", "mae", "rmse")),
+    "train_loss",
+    "energy",
+)
 
 
 class CellTrainer:
