@@ -177,6 +177,7 @@ BAD = {
     "text as values": (X, ["a", "b"] * 50, {"task": "regression"}, ["y holds text ('a' first)"]),
     "rows of text": (X, [["a", "b"]] * 100, {}, ["y holds text"]),
     "dates": (X, np.zeros(100, "M8[s]"), {}, ["y holds datetime64[s]"]),
+    "counts": (np.ones((100, 2), np.uint8), BINARY, {}, ["x is uint8, as pixels are, and only goes up to 1"]),
     "masked": (np.ma.masked_less(X, 1), BINARY, {}, ["x has masked values"]),
     "scalar": (3, BINARY, {}, ["x has shape ()"]),
     "no features": (np.zeros((100, 0)), BINARY, {}, ["x has shape (100, 0)"]),

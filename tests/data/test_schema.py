@@ -137,6 +137,11 @@ def test_wrong_tables(x, said):
     [
         (Schema(image_shape=(2, 3)), np.zeros((4, 5)), ["samples of 5 values, and training had 6 (2 × 3)", "(n, 6)"]),
         (Schema(Normalisation(mean=np.zeros(3))), np.zeros((4, 2)), ["2 values, and training had 3"]),
+        (
+            Schema(image_shape=(3, 2, 2)),
+            np.zeros((4, 2, 2, 3)),
+            ["(2, 2, 3), and training had (3, 2, 2)", "axes"],
+        ),
         (Schema(), [[1, 2], [3]], ["rows of different lengths"]),
         (Schema(), [["a", "b"]], ["x holds text"]),
         (Schema(), np.array([[1, "b"]], object), ["x holds values that are not numbers"]),
@@ -150,6 +155,13 @@ def test_wrong_tables(x, said):
 def test_wrong_samples(schema, x, said):
     with raises_line(*said):
         schema.read(x)
+
+
+def test_images_in_every_form_that_means_the_same():
+    x = np.arange(24).reshape(2, 1, 3, 4)
+    for shape in ((3, 4), (1, 3, 4)):
+        for form in (x, x[:, 0], x.reshape(2, 12)):
+            np.testing.assert_array_equal(Schema(image_shape=shape).read(form), x.reshape(2, 12))
 
 
 def test_no_samples_are_read_as_none():

@@ -102,7 +102,6 @@ def _read_catalogue() -> dict[str, NamedDataset]:
 
 
 NAMED_DATASETS = _read_catalogue()
-CENTRED = Normalisation(scale=1 / 255, mean=0.5, std=0.5)  # from uint8 pixels to [-1, 1]
 
 
 def find_named(name: str) -> NamedDataset:

@@ -9,11 +9,10 @@ import numpy as np
 
 from ..io import checks
 from ._arrays import as_array, as_samples, finite, refuse_coarse
-from ._catalogue import CENTRED
 from ._columns import Column, DataFrameLike, RawSamples, as_table, encode_table, make_column, numbers
 from ._dataset import Dataset, Split, part_size
 from ._errors import DataError
-from ._normalisation import standardisation
+from ._normalisation import pixel_scale, standardisation
 from ._schema import Schema
 from ._schema_json import Label, image_shape
 from ._targets import choose_task, plain_targets
@@ -66,7 +65,7 @@ def from_arrays(
     train = whole.take(kept)
     scale = None if targets.labels else standardisation(train.targets[:, 0] if targets.flat else train.targets)
     schema = Schema(
-        normalisation=CENTRED if raw.dtype == np.uint8 else standardisation(train.raw),
+        normalisation=pixel_scale(raw) if raw.dtype == np.uint8 else standardisation(train.raw),
         labels=targets.labels,
         class_names=targets.class_names,
         target_scale=scale,

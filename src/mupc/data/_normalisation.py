@@ -9,7 +9,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from ._errors import DataError
+
 _UNIT = (0.1, 10.0)
+_DARK = 63  # no image of a data set is that dark: these are counts or truth values
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,6 +52,17 @@ class Normalisation:
     def size(self) -> int | None:
         """The number of features, or None if any number of them fits."""
         return next((part.size for part in vars(self).values() if isinstance(part, np.ndarray)), None)
+
+
+PIXELS = Normalisation(scale=1 / 255, mean=0.5, std=0.5)
+"""From uint8 pixels to [-1, 1]."""
+
+
+def pixel_scale(x: np.ndarray) -> Normalisation:
+    """Return how uint8 inputs are normalised; refuse those that are too small for pixels."""
+    if x.max() <= _DARK:
+        raise DataError(f"x is uint8, as pixels are, and only goes up to {x.max()}", "pass x.astype(float)")
+    return PIXELS
 
 
 def standardisation(values: ArrayLike) -> Normalisation:

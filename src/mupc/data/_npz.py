@@ -13,10 +13,9 @@ from typing import NoReturn
 import numpy as np
 
 from ._arrays import as_samples, finite
-from ._catalogue import CENTRED
 from ._dataset import Dataset, Split
 from ._errors import DataError, prefixed
-from ._normalisation import Normalisation, standardisation
+from ._normalisation import PIXELS, Normalisation, standardisation
 from ._schema import Schema, is_one_hot
 from ._schema_json import image_shape
 from ._targets import choose_task
@@ -43,7 +42,7 @@ def load_npz(name: str, classes: int | None = None, task: str = "auto") -> Datas
         test=Split(inputs["x_test"], targets["y_test"]),
         validation=None,
         schema=Schema(
-            normalisation=CENTRED if inputs["x_train"].dtype == np.uint8 else standardisation(inputs["x_train"]),
+            normalisation=PIXELS if inputs["x_train"].dtype == np.uint8 else standardisation(inputs["x_train"]),
             labels=None if found is None else tuple(range(found)),
             target_scale=Normalisation() if found is None and arrays["y_train"].ndim == 1 else None,
             image_shape=image_shape(shape),

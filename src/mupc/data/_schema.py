@@ -87,7 +87,11 @@ class Schema:
             return self._read_columns(x, self.columns)
         if isinstance(x, Mapping):
             raise DataError("x is a table, and the training data were an array", "pass an array of shape (n, features)")
-        raw = as_samples("x", x)
+        array = as_array("x", x)
+        if self.image_shape and array.ndim > 2 and _without_ones(array.shape[1:]) != _without_ones(self.image_shape):
+            found = f"x has samples of shape {array.shape[1:]}, and training had {self.image_shape}"
+            raise DataError(found, "turn the axes, channels first")
+        raw = as_samples("x", array)
         if self.in_size not in (None, raw.shape[1]):
             shape = "" if self.image_shape is None else f" ({' × '.join(map(str, self.image_shape))})"
             raise DataError(
@@ -170,6 +174,10 @@ class Schema:
     def from_json(cls, values: object) -> Schema:
         """Return the schema that `as_json` wrote. Anything else is an error."""
         return cls(**read_fields(values))
+
+
+def _without_ones(shape: tuple[int, ...]) -> list[int]:
+    return [size for size in shape if size != 1]
 
 
 def is_one_hot(rows: np.ndarray) -> bool:

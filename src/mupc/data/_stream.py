@@ -11,10 +11,9 @@ from numpy.typing import ArrayLike
 
 from ..io import checks
 from ._arrays import as_array, as_samples, finite
-from ._catalogue import CENTRED
 from ._dataset import SampleSource, Split, as_split
 from ._errors import DataError, prefixed
-from ._normalisation import Normalisation, far_from_unit
+from ._normalisation import Normalisation, far_from_unit, pixel_scale
 from ._schema import Schema
 from ._schema_json import Label, image_shape
 from ._targets import plain_targets
@@ -159,7 +158,7 @@ def _labels(given: int | Sequence[Label] | None) -> tuple[Label, ...] | None:
 def _input_scale(x: np.ndarray) -> Normalisation:
     """Return how inputs are normalised by default; those far from unit size are refused."""
     if x.dtype == np.uint8:
-        return CENTRED
+        return pixel_scale(x)
     size = far_from_unit(as_samples("x", x))
     if size is not None:
         raise DataError(
