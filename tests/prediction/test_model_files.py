@@ -220,6 +220,9 @@ def test_a_run_that_was_killed_has_the_model_of_its_last_checkpoint(trained, tmp
         shutil.rmtree(step)
     with pytest.raises(ValueError, match="has no checkpoint yet: .* `mupc train --resume"):
         mupc.load(folder)
+    (folder / "schema.json").unlink()  # as in older versions
+    with pytest.raises(ValueError, match="its run has not ended; go on with `mupc train --resume"):
+        mupc.load(folder)
 
 
 def test_going_on_with_other_data_changes_nothing(trained, tmp_path, monkeypatch, capsys):

@@ -2,7 +2,6 @@
 
 import contextlib
 import math
-import shlex
 import time
 import warnings
 from pathlib import Path
@@ -19,7 +18,7 @@ from ..inference import infer
 from ..io import counted, find_checkpoint, json_ready, only_writer
 from ..learning import PC, AbstractAlgorithm
 from ..network import Network
-from ..prediction import RUN_MODEL, RUN_SCHEMA, Model, run_schema, save
+from ..prediction import RUN_MODEL, RUN_SCHEMA, Model, how_to_go_on, run_schema, save
 from ..training import BACK_TO, FitResult, TrainConfig, TrainStatus, fit
 from ..training.progress import TrainProgress
 from .building import as_used, build, load_data, number_format, train_config
@@ -97,11 +96,6 @@ def _explained(error: BaseException, path: Path) -> BaseException:
     if error.strerror:
         text = f"the run folder {path} cannot be written ({error.strerror}): make room or change its permissions."
     return OSError(f"{text} Then {how_to_go_on(path)}.")
-
-
-def how_to_go_on(folder: Path) -> str:
-    """Return the command that goes on with a run."""
-    return f"go on with `mupc train --resume {shlex.quote(str(folder))}`"
 
 
 def _take_up(folder: RunFolder, ended: bool, session: Session) -> list[Record]:

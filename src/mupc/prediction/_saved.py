@@ -2,6 +2,7 @@
 
 import json
 import os
+import shlex
 from pathlib import Path
 from typing import Any, cast
 
@@ -104,15 +105,14 @@ def load(
 def _read_unfinished(folder: Path, activation: AnyActivation | None) -> tuple[Network, dict[str, Any]]:
     """Return the network in the newest checkpoint of a run that goes on or was killed, and the other arguments of its
     `Model`."""
-    cure = f"go on with `mupc train --resume {folder}`."
     try:
         notes = json.loads((folder / RUN_SCHEMA).read_text(encoding="utf-8"))
         about = notes.pop("network")
     except (OSError, ValueError, RecursionError, AttributeError, KeyError, TypeError):
-        raise ValueError(f"{folder / RUN_SCHEMA} is damaged: {cure}") from None
+        raise ValueError(f"{folder / RUN_SCHEMA} is damaged: {how_to_go_on(folder)}.") from None
     found, _ = find_checkpoint(folder / RUN_MODEL.parent)
     if found is None:
-        raise ValueError(f"{folder} has no checkpoint yet: wait for the first, or {cure}")
+        raise ValueError(f"{folder} has no checkpoint yet: wait for the first, or {how_to_go_on(folder)}.")
     arrays = {name.removeprefix(NETWORK): array for name, array in found.arrays().items() if name.startswith(NETWORK)}
     return network_of_arrays(found.path, about, arrays, activation), _read_notes(folder, json.dumps(notes))
 
@@ -123,8 +123,16 @@ def find_model(path: StrPath, where: str = "") -> Path:
     file = given / RUN_MODEL if given.is_dir() else given
     if not file.is_file():
         what = f"has no {RUN_MODEL}" if given.is_dir() else "is not there"
-        raise ValueError(f"{where}{path} {what}: give a run folder of `mupc train`, or a file of mupc.save.")
+        cure = "give a run folder of `mupc train`, or a file of mupc.save."
+        if (given / "config.json").is_file():
+            cure = f"its run has not ended; {how_to_go_on(given)}."
+        raise ValueError(f"{where}{path} {what}: {cure}")
     return file
+
+
+def how_to_go_on(folder: Path) -> str:
+    """Return the command that goes on with a run."""
+    return f"go on with `mupc train --resume {shlex.quote(str(folder))}`"
 
 
 def run_of(file: Path) -> Path | None:
