@@ -236,3 +236,20 @@ def test_targets_that_were_not_scaled_get_a_warning():
     assert targets_warning(Schema(), values / 100) is None
     assert targets_warning(Schema(labels=(0, 1)), np.array([0, 1])) is None
     assert targets_warning(Schema(), values[:0]) is None
+
+
+def test_real_data_frames():
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame({"width": [1.0, 2.0, 3.0, 4.0] * 5, "colour": ["red", "blue"] * 10}).convert_dtypes()
+    kinds = pandas.Series(["cat", "cat", "dog", "dog"] * 5, name="kind", dtype="category")
+    found = from_arrays(frame.assign(group=frame["colour"].astype("category")), kinds, one_hot=True)
+    assert (found.in_size, found.schema.labels, found.schema.targets) == (5, ("cat", "dog"), ("kind",))
+    assert found.schema.read(frame.assign(group="red"))[:2].tolist() == [[1, 0, 1, 0, 1], [2, 1, 0, 0, 1]]
+    for wrong, cure in (
+        (frame.assign(width=frame["width"].mask(frame["width"] == 3)), "no value in row 3"),
+        (frame.assign(when=pandas.date_range("2020-01-01", periods=20)), "give numbers or text"),
+    ):
+        with pytest.raises(data.DataError, match=cure):
+            from_arrays(wrong, kinds, one_hot=True)
+    with pytest.raises(data.DataError, match="no value at sample 2"):
+        from_arrays(frame[["width"]], kinds.mask(kinds.index == 2))
