@@ -7,6 +7,7 @@ import warnings
 
 import jax
 import numpy as np
+import pandas as pd
 import pytest
 from compiled import compilations
 from sklearn.base import clone
@@ -114,6 +115,17 @@ def test_lists_and_float32_are_as_good(blobs, classifier):
     whole = np.round(X).astype(np.uint8)  # numbers as any other, no pixels
     same = [PCClassifier(**SMALL).fit(samples, y).predict_proba(samples) for samples in (whole, whole.astype(float))]
     assert (same[0] == same[1]).all()
+
+
+def test_data_frames(blobs, classifier):
+    X, y = blobs
+    frame = pd.DataFrame(X, columns=list("abcd"))
+    pipeline = make_pipeline(StandardScaler(), PCClassifier(**SMALL)).set_output(transform="pandas")
+    model = pipeline.fit(frame, pd.Series(y).astype("category"))[-1]
+    assert list(model.feature_names_in_) == list("abcd")
+    assert (pipeline.predict(frame) == classifier.predict(X)).all()
+    with pytest.raises(ValueError, match="Feature names must be in the same order"):
+        model.predict(frame[list("dcba")])
 
 
 def test_random_state(blobs, classifier):
@@ -326,21 +338,17 @@ def test_wrong_partial_fits(as_users_see_it, blobs):
         model.partial_fit(X, y, classes=["ant", "bee"])
 
 
-OPTIONAL = {"check_array_api_input", "check_classifier_data_not_an_array", "check_regressor_data_not_an_array"}
-"""Checks that need pandas, or a scipy with array API switched on."""
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("estimator", [PCClassifier, PCRegressor])
 def test_scikit_learns_own_checks(as_users_see_it, estimator):
-    """All of them: none fails, none is expected to, and those skipped are for optional packages."""
+    """None fails, and none is expected to. One is skipped unless SCIPY_ARRAY_API is set before scipy is imported."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         results = check_estimator(estimator(), on_skip=None)
     skipped = {result["check_name"] for result in results if result["status"] != "passed"}
     print(f"{estimator.__name__}: {len(results) - len(skipped)} checks passed, skipped: {sorted(skipped)}")
     assert len(results) > 40
-    assert skipped <= OPTIONAL
+    assert skipped <= {"check_array_api_input"}
 
 
 @pytest.mark.slow
