@@ -154,8 +154,8 @@ def solver_settings(flags: TrainFlags) -> dict[str, Any]:
     for name, written in given_flags(flags).items():
         if name not in known:
             users = " or ".join(other for other, choice in SOLVERS.items() if name in choice.flags)
-            other = "the default solver, error-space" if flags.solver is None else f"--solver {solver}"
-            raise ValueError(f"{written} has no effect with {other}: leave it out, or use --solver {users}.")
+            used = f"the default solver, {solver}" if flags.solver is None else f"--solver {solver}"
+            raise ValueError(f"{written} has no effect with {used}: leave it out, or use --solver {users}.")
     settings = {
         name: default if getattr(flags, name) is None else getattr(flags, name) for name, default in known.items()
     }

@@ -106,8 +106,7 @@ class InferenceFlags:
     method: Literal["pc", "bp"] = "pc"
     """Predictive coding, or backpropagation as a baseline on the same network."""
     solver: Annotated[Solver | None, hint(f"(default: {SOLVER})")] = None
-    """Gradient descent (the paper's), Adam, Gauss–Newton (reaches every layer), exact (linear networks) or the gradient
-    flow."""
+    """Gradient descent (the paper's), Adam, Gauss–Newton (reaches all layers), exact (linear) or the gradient flow."""
     activity_lr: Annotated[
         float | str | None, hint(f"(default: gd {ACTIVITY_LR['gd']:g}, adam {ACTIVITY_LR['adam']:g})", "FLOAT|auto")
     ] = None
@@ -200,7 +199,6 @@ class TrainOutputFlags(FigureFlags):
     out: Annotated[str | None, hint("(default: runs/DATA-METHOD-N)", "DIR")] = None
     """Run folder; it must be new or empty."""
     config: Annotated[str | None, hint("(optional)", "FILE")] = None
-    """Repeat the run of this config.json. Other flags override it; another --method or --solver starts from its own
-    defaults."""
+    """Repeat the run of this config.json. Other flags override it; another --solver starts from its own defaults."""
     tensorboard: bool = True
     """Write TensorBoard events into the run folder."""

@@ -19,10 +19,9 @@ class SafetyFlags:
     """When a run stops, and how it survives interruptions and divergence."""
 
     patience: Annotated[int | None, hint("(default: train to the end)", "EVALUATIONS")] = None
-    """Stop after this many evaluations without a better score on the validation split, and keep the best network. Needs
-    --validation."""
+    """Stop after this many evaluations without a better score on the --validation split; keep the best network."""
     restore_best: tyro.conf.FlagCreatePairsOff[bool] = False
-    """Keep the best network on the validation split, not the last, and train to the end all the same."""
+    """Train to the end, but keep the best network on the --validation split, not the last."""
     resume: Annotated[str | None, hint("(optional)", "RUN")] = None
     """Go on with the run in this folder; more --epochs train it further."""
     keep: int = 2

@@ -17,7 +17,11 @@ from .runner import Session
 
 VERY_DEEP, FEW_STEPS = 256, 32
 """From this number of hidden layers on, as many steps of inference are worth a note, which names fewer."""
-SCORES = ("test_accuracy", "test_r2", "test_mae", "test_rmse", "test_loss", "validation_accuracy", "train_loss")
+SPLITS = ("test", "validation")
+SCORES = (
+    *(f"{split}_{score}" for split in SPLITS for score in ("accuracy", "r2", "mae", "rmse", "loss")),
+    "train_loss",
+)
 """What `summary.json` has of the network that was kept. r2, mae and rmse are those of a regression, in the units of its
 targets; losses are of the targets as the network learns them."""
 FALLEN = 0.02
@@ -101,19 +105,19 @@ def conclude(flags: TrainFlags, summary: Summary, session: Session) -> None:
 
 
 def describe_quality(flags: TrainFlags, summary: Summary) -> str:
-    """Return how well the network does that was kept: its accuracy, or the errors of a regression."""
-    if summary["test_accuracy"] is not None:
+    """Return how well the network does that was kept: its accuracy, or the errors of a regression, on the test split or
+    the next best."""
+    split = next((name for name in SPLITS if summary[f"{name}_loss"] is not None), "train")
+    accuracy, r2, mae, rmse = (summary.get(f"{split}_{name}") for name in ("accuracy", "r2", "mae", "rmse"))
+    if accuracy is not None:
         best = summary["best_test_accuracy"]
-        fallen = not summary["restored"] and best > summary["test_accuracy"] + FALLEN
-        return f"test accuracy {percent(summary['test_accuracy'])}" + (f", {percent(best)} at its best," * fallen)
-    if summary["test_mae"] is not None:
-        r2 = "unknown" if summary["test_r2"] is None else f"{summary['test_r2']:.3f}"
-        return (
-            f"test R² {r2}, MAE {summary['test_mae']:.4g} and RMSE {summary['test_rmse']:.4g} in units of the targets"
-        )
-    name = "training" if summary["test_loss"] is None else "test"
+        fallen = split == "test" and not summary["restored"] and best > accuracy + FALLEN
+        return f"{split} accuracy {percent(accuracy)}" + (f", {percent(best)} at its best," * fallen)
+    if mae is not None:
+        known = "unknown" if r2 is None else f"{r2:.3f}"
+        return f"{split} R² {known}, MAE {mae:.4g} and RMSE {rmse:.4g} in units of the targets"
     what = " (½ the sum over outputs)" if flags.loss == "mse" else ""
-    return f"{name} loss {summary['train_loss' if name == 'training' else 'test_loss']:.4f}{what}"
+    return f"{'training' if split == 'train' else split} loss {summary[f'{split}_loss']:.4f}{what}"
 
 
 def summarise_reach(found: CreditReach | None, flags: TrainFlags, records: list[Record]) -> Record:
