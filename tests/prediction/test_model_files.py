@@ -240,13 +240,18 @@ def test_an_old_run_needs_the_data_it_was_trained_on(trained, old_run, tmp_path)
     file = old_run / "checkpoints" / "network.safetensors"
     np.testing.assert_array_equal(mupc.load(file).outputs(X), mupc.load(trained).outputs(X))
     npz(tmp_path / "mine.npz", 100 * X + 5)
-    with pytest.raises(ValueError, match=r"mine.npz is not what it was trained on .*: put its training data there"):
+    with pytest.raises(
+        ValueError, match=r"mine.npz is not what it was trained on .*: put its training data at mine.npz"
+    ):
         mupc.load(old_run)
     npz(tmp_path / "mine.npz", X, seed=1)
     with pytest.raises(ValueError, match="is not what it was trained on"):
         mupc.load(old_run)
     (tmp_path / "mine.npz").unlink()
-    with pytest.raises(ValueError, match=r"did not keep the normalisation of its data, and .*no such file"):
+    with pytest.raises(
+        ValueError,
+        match=r"did not keep the normalisation of its data, and .*no such file: put its training data at mine.npz, or train again",
+    ):
         mupc.load(old_run)
 
 

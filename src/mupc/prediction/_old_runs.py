@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from .. import data
-from ..data import NAMED_DATASETS, Dataset, Schema
+from ..data import NAMED_DATASETS, DataError, Dataset, Schema
 from ..io import array_checksum, find_checkpoint
 
 Values = dict[str, Any]
@@ -52,7 +52,7 @@ def _read_config(folder: Path) -> Values:
 def _load_training_data(folder: Path, config: Values) -> Dataset:
     """Return the data that a run was trained on, after a check that they are still the same."""
     name, problem = config["data"], f"{folder} is of an older mupc and did not keep the normalisation of its data"
-    settings = _settings(folder)
+    settings, cure = _settings(folder), f"put its training data at {name}, or train again."
     if settings is None:
         raise ValueError(f"{problem}, and no checkpoint tells whether {name} is the same: train again.")
     task = "regression" if settings.get("classes") == str(None) else "classification"
@@ -60,14 +60,11 @@ def _load_training_data(folder: Path, config: Values) -> Dataset:
         found = data.load(name, download=False, task=task)
         if config["validation"]:
             found = found.with_validation(config["validation"], config["seed"])
-    except ValueError as error:
-        raise ValueError(f"{problem}, and {error}") from None
+    except DataError as error:
+        raise ValueError(f"{problem}, and {error.problem}: {cure}") from None
     now = {f"the training data ({part})": array_checksum(getattr(found.train, part)) for part in ("raw", "targets")}
     if any(settings.get(part) != checksum for part, checksum in now.items()):
-        raise ValueError(
-            f"{problem}, and {name} is not what it was trained on (checksums differ): put its training data there, or "
-            "train again."
-        )
+        raise ValueError(f"{problem}, and {name} is not what it was trained on (checksums differ): {cure}")
     return found
 
 
