@@ -248,10 +248,7 @@ def test_an_old_run_needs_the_data_it_was_trained_on(trained, old_run, tmp_path)
     with pytest.raises(ValueError, match="is not what it was trained on"):
         mupc.load(old_run)
     (tmp_path / "mine.npz").unlink()
-    with pytest.raises(
-        ValueError,
-        match=r"did not keep the normalisation of its data, and .*no such file: put its training data at mine.npz, or train again",
-    ):
+    with pytest.raises(ValueError, match=r"did not keep the normalisation .*no such file: put its training data at"):
         mupc.load(old_run)
 
 
