@@ -131,8 +131,8 @@ def test_a_finished_run_takes_no_step_and_trains_on_with_more_epochs(tmp_path):
 
 @pytest.mark.parametrize("every", [None, pytest.param(3, marks=pytest.mark.slow)])
 def test_stopping_keeps_everything(tmp_path, every):
-    """`stop` is asked before each dispatch: at 0, then at each evaluation and checkpoint."""
-    for asked, steps in ((0, 0), (1, 4 if every is None else 3), (1, 8 if every is None else 4)):
+    """`stop` is asked before each dispatch: at 0, then at each evaluation, checkpoint and end of an epoch."""
+    for asked, steps in ((0, 0), (1, 4 if every is None else 3), (1, 6 if every is None else 4)):
         calls = iter([False] * asked + [True])
         part = fit(tmp_path, stop=lambda calls=calls: next(calls), checkpoint_every=every)
         assert part.steps == steps

@@ -98,6 +98,22 @@ def test_a_run_goes_on_at_the_right_batch_of_the_right_epoch(solver, broken, tmp
     np.testing.assert_array_equal(result.network.hidden.weight, want.network.hidden.weight)
 
 
+def test_a_run_stops_between_two_parts_of_a_stream(tmp_path, monkeypatch):
+    monkeypatch.setattr(_stream, "STREAM_BYTES", 2 * ROWS * (5 * 4 + 4))
+    made = []
+
+    def noted(epoch):
+        for batch in batches(epoch):
+            made.append(epoch)
+            yield batch
+
+    stopped = mupc.fit(network(), stream(noted), SOLVER, epochs=2, checkpoints=tmp_path, stop=lambda: len(made) > 3)
+    assert stopped.stopped and stopped.steps == 4 and len(stopped.history) == 1
+    result = mupc.fit(network(), stream(), SOLVER, epochs=2, checkpoints=tmp_path)
+    want = mupc.fit(network(), stream(), SOLVER, epochs=2)
+    np.testing.assert_array_equal(result.losses, want.losses)
+
+
 def spoilt(change):
     """Return batches of which number 2 of epoch 1 is changed."""
 

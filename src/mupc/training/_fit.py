@@ -54,7 +54,8 @@ def fit(
     - `metrics`: more to measure at each evaluation, `{"name": function_of_the_network}`.
     - `callbacks`: called with a `mupc.TrainStatus` after each evaluation: its `record`, `history` and `network`. One
       that returns True ends the run.
-    - `stop`: asked after each evaluation and checkpoint; training ends there, with a checkpoint, once it returns True.
+    - `stop`: asked after each evaluation, checkpoint and dispatch; training ends there, with a checkpoint, once it
+      returns True.
       Without it, Ctrl-C does the same: the result has what was learnt so far. A second Ctrl-C ends it at once.
     - `verbose`: show progress on the standard error stream: a bar on a terminal, a line per evaluation elsewhere.
 

@@ -45,7 +45,7 @@ class TrainLoop:
         self.job, self.plan, self.evaluate, self.callbacks = job, plan, evaluate, callbacks
         self.policy, self.config, self.stop = policy, config, stop
         self.programs = evaluate.programs
-        self.ended = False  # by a callback, or by a problem with the next batch
+        self.ended = False  # by a callback, by `stop`, or by a problem with the next batch
         self.problem: StreamError | None = None
         self.begin = time.perf_counter()
 
@@ -81,7 +81,7 @@ class TrainLoop:
         job = _slowed(self.job, halvings(state.histories[0]))
         started = time.perf_counter()
         learner, trace, taken, self.problem = self.programs.run_interval(
-            job, position.state, range(position.step, end), self.plan.batches, blank
+            job, position.state, range(position.step, end), self.plan.batches, blank, self._is_told_to_stop
         )
         reached = position.step + taken
         state = state._replace(position=position.after(learner, trace, reached, time.perf_counter() - started))
@@ -131,7 +131,10 @@ class TrainLoop:
             self.ended |= callback(status) is True
 
     def _stops(self, state: TrainState) -> bool:
-        return self._out_of_patience(state) or self.ended or (self.stop is not None and self.stop())
+        return self._out_of_patience(state) or self.ended or self._is_told_to_stop()
+
+    def _is_told_to_stop(self) -> bool:
+        return self.stop is not None and self.stop()
 
     def _out_of_patience(self, state: TrainState) -> bool:
         patience = self.config.patience

@@ -17,6 +17,7 @@ from ._stream import Batches, StreamError
 
 Tree = TypeVar("Tree")
 Result = TypeVar("Result")
+Stop = Callable[[], bool]
 
 
 class TrainJob(eqx.Module):
@@ -111,7 +112,7 @@ def score(job: TrainJob, network: AbstractNetwork, splits: dict[str, Chunks]) ->
 
 
 class Interval(NamedTuple):
-    """The state after some steps, what they reported, how many they are, and the problem that ended them early."""
+    """The state after some steps, what they reported, how many they are, and the problem that ended them, if any."""
 
     state: AlgorithmState
     trace: Trace
@@ -137,9 +138,10 @@ class DevicePrograms(NamedTuple):
         return jax.tree.map(lambda a, b: jnp.where(which.reshape(-1, *[1] * (a.ndim - 1)), a, b), tree, other)
 
     def run_interval(
-        self, job: TrainJob, state: AlgorithmState, steps: range, batches: Batches, blank: Trace
+        self, job: TrainJob, state: AlgorithmState, steps: range, batches: Batches, blank: Trace, stops: Stop
     ) -> Interval:
-        """Take these steps: one dispatch, and one more for each epoch that begins and each tuning on the way."""
+        """Take these steps: one dispatch, and one more for each epoch that begins, each tuning and each further part
+        of a stream on the way. Between two of them `stops` may end it."""
         trace, done, problem = blank, 0, None
         every = job.algorithm.tunes_every
         try:
@@ -151,6 +153,8 @@ class DevicePrograms(NamedTuple):
                 state, trace = self.advance(here, state, order, jnp.asarray([first, done, length]), trace)
                 jax.block_until_ready(before)  # at most two dispatches hold samples at a time
                 done += length
+                if done < len(steps) and stops():
+                    break
         except StreamError as error:
             problem = error
         return Interval(state, jax.block_until_ready(trace), done, problem)
