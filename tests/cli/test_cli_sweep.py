@@ -190,6 +190,8 @@ def test_the_plan_of_an_earlier_version_keeps_its_meaning():
     assert (gd.weight_lr, gd.activity_lr, gd.inference_steps, gd.output_precision) == (0.1, 0.05, 5, 1.0)
     assert (error_space.weight_lr, error_space.cg_steps, error_space.output_precision) == (0.01, 2, 1.0)
     assert gd.precision == "float32"
+    today = dataclasses.replace(plan, format=2)
+    assert today.describe_difference(plan).endswith("`mupc sweep work` goes on with it")
 
 
 def test_other_settings_are_refused(untrained, sweep):

@@ -48,7 +48,10 @@ class SweepPlan:
         return cls(**{**record, "axes": axes})
 
     def describe_difference(self, other: "SweepPlan") -> str:
-        """Describe the first thing in which another plan differs: what varies, what is shared, how to search."""
+        """Describe the first thing in which another plan differs: its version, what varies, what is shared, how to
+        search."""
+        if self.format != other.format:
+            return "another version of mupc wrote it: `mupc sweep work` goes on with it"
         if self.axes != other.axes:
             names = [axis.name for axis in other.axes]
             alike = names == [axis.name for axis in self.axes]
