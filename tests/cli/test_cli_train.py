@@ -68,6 +68,9 @@ def test_run_folder(train):
 def test_plain_lines(train):
     run = train()
     assert "\x1b" not in run.out
+    assert run.out.startswith(
+        "digits: 3 hidden layers of 8 units, 720 weights, mupc, pc by error-space, λ = 0.01\nfloat32 "
+    )
     assert "step 11/22" in run.out and "accuracy" in run.out and "compiling" in run.out
     assert str(run.folder) in run.out.splitlines()[-1]
 

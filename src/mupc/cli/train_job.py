@@ -197,7 +197,8 @@ def _run(
     result: FitResult | None = None
     count = sum(array.size for array in jax.tree.leaves(network))
     size = f"{counted(flags.hidden_layers, 'hidden layer')} of {flags.width} units, {count:,} weights"
-    session.say(f"{dataset.name}: {size}, {flags.parameterisation}, {flags.method}")
+    how = "" if flags.solver is None else f" by {flags.solver}, λ = {flags.output_precision:g}"
+    session.say(f"{dataset.name}: {size}, {flags.parameterisation}, {flags.method}{how}")
     session.say(path := config.compute_path(network, algorithm))
     unscaled = targets_warning(dataset.schema, dataset.train.targets)
     session.warn([unscaled] if unscaled else [])
