@@ -193,6 +193,16 @@ def test_a_pair_of_arrays_is_a_data_set():
         assert result.last["test_accuracy"] == want.last["test_accuracy"]
 
 
+def test_the_task_of_a_pair_follows_from_the_outputs_or_is_asked_for():
+    x, y = clusters(60, test=0).train.raw, np.arange(60)
+    result = mupc.fit(mupc.Network(5, 1, 9, 1, key=jr.key(0)), (x, y), mupc.BP(), batch_size=16)
+    assert result.model.schema.task == "regression" and "test_rmse" in result.last
+    with pytest.raises(ValueError, match=r"y holds 60 different whole .*: pass mupc.data.from_arrays\(x, y, task="):
+        mupc.fit(network(), (x, y), SOLVER, batch_size=16)
+    with pytest.raises(ValueError, match="x has 60 samples and y 59"):
+        mupc.fit(network(), (x, y[1:] % 3), SOLVER, batch_size=16)
+
+
 @pytest.mark.parametrize("wrong", [3, (1, 2, 3), None, "digits"])
 def test_something_else_is_not_a_data_set(wrong, as_users_see_it):
     with pytest.raises(TypeError, match=r"dataset must be a mupc.data.Dataset such as .*, or a pair \(x, y\), got "):

@@ -11,7 +11,7 @@ import jax.random as jr
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ..data import BatchStream, Dataset, RawSamples, from_arrays
+from ..data import BatchStream, DataError, Dataset, RawSamples, from_arrays
 from ..inference import CROSS_ENTROPY, AbstractSolver, Energy, ErrorSpace, as_energy, traced
 from ..io import checks
 from ..learning import PC, AbstractAlgorithm, LearningContext, Optimiser, check_optimiser
@@ -276,12 +276,19 @@ def as_algorithm(given: AbstractAlgorithm | AbstractSolver | None) -> AbstractAl
     )
 
 
-def as_dataset(given: Dataset | BatchStream | Arrays, seed: int) -> Dataset | BatchStream:
-    """Return a data set or a stream; a pair of samples and targets is split at random."""
+def as_dataset(given: Dataset | BatchStream | Arrays, seed: int, network: AbstractNetwork) -> Dataset | BatchStream:
+    """Return a data set or a stream; a pair of samples and targets is split at random. A network with one output learns
+    values, since classes take at least two."""
     if isinstance(given, Dataset | BatchStream):
         return given
     if isinstance(given, tuple) and len(given) == 2:
-        return from_arrays(*given, seed=seed)
+        check_network(network)
+        try:
+            return from_arrays(*given, seed=seed, task="regression" if network.out_size == 1 else "auto")
+        except DataError as error:
+            if "{task}" not in error.cure:
+                raise
+            raise DataError(error.problem, 'pass mupc.data.from_arrays(x, y, task="regression") or its like') from None
     raise checks.ArgumentTypeError(
         "dataset",
         f'must be a mupc.data.Dataset such as mupc.data.load("digits"), or a pair (x, y), got {checks.literal(given)}.',

@@ -71,7 +71,7 @@ def fit(
     ```
     """
     config = TrainConfig.of(config, settings)
-    dataset, algorithm = as_dataset(dataset, config.seed), as_algorithm(algorithm)
+    dataset, algorithm = as_dataset(dataset, config.seed, network), as_algorithm(algorithm)
     job, plan = config.job(network, dataset, algorithm), config.plan(dataset)
     check_hooks(metrics, callbacks, stop)
     checks.boolean("verbose", verbose)

@@ -102,7 +102,7 @@ def fit_many(
     for name in ONE_RUN:
         if getattr(first, name) != getattr(TrainConfig(), name):
             raise checks.ArgumentError(name, "is for one run:", "leave it out, or call fit for each run.")
-    dataset, algorithm = as_dataset(dataset, first.seed), as_algorithm(runs[0].algorithm)
+    dataset, algorithm = as_dataset(dataset, first.seed, runs[0].network), as_algorithm(runs[0].algorithm)
     job, plan = first.job(runs[0].network, dataset, algorithm), first.plan(dataset)
     path = first.compute_path(runs[0].network, algorithm)
     check_hooks(metrics, callbacks, stop)
