@@ -20,7 +20,7 @@ class PredictFlags(DeviceFlags):
     """New samples as the training data had them: a .csv table, a .npz file with x, or a folder of images. If it has
     targets (the column, y, or subfolders), predictions are compared with them."""
     out: Annotated[str | None, hint("(optional)", "FILE.npz|.csv|.json")] = None
-    """Write class and outputs of every sample."""
+    """Write the predictions of all samples."""
     resize: tyro.conf.FlagCreatePairsOff[bool] = False
     """Resize images to the size that the network takes."""
     batch_size: int = 256

@@ -6,7 +6,7 @@ import jax.numpy as jnp
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ..data import DataError, RawSamples, Schema
+from ..data import DataError, Normalisation, RawSamples, Schema
 from ..inference import CROSS_ENTROPY, Energy, LossFunction
 from ..io import checks
 from ..network import AbstractNetwork, Inputs, Outputs, Precision, check_network, resolve_precision
@@ -63,7 +63,7 @@ class Model(eqx.Module):
 
     def outputs(self, x: RawSamples) -> np.ndarray:
         """Return the network's own outputs (n, out_size) for raw samples."""
-        return compute_outputs(self.network, self.schema.inputs(x))
+        return _outputs(self.network, self.schema.read(x), self.schema.normalisation)
 
     def predict(self, x: RawSamples) -> np.ndarray:
         """Return a label for each raw sample; for a regression the predicted values, in the units of the targets.
@@ -130,20 +130,20 @@ def regression_scores(squares: np.ndarray, sizes: np.ndarray, spread: np.ndarray
     return {"r2": float(r2.mean()), "mae": float(sizes.mean()), "rmse": float(np.sqrt(squares.mean()))}
 
 
-def compute_outputs(network: AbstractNetwork, x: np.ndarray) -> np.ndarray:
-    """Return a network's outputs for inputs (n, in_size), some of them at a time."""
-    if x.ndim != 2 or x.shape[1] != network.in_size:
-        wrong = f"x has samples of {x.shape[-1]} values, and the network takes {network.in_size}"
+def _outputs(network: AbstractNetwork, raw: np.ndarray, normalise: Normalisation) -> np.ndarray:
+    """Return a network's outputs for samples as stored (n, in_size), some of them at a time."""
+    if raw.shape[1] != network.in_size:
+        wrong = f"x has samples of {raw.shape[1]} values, and the network takes {network.in_size}"
         raise DataError(wrong, "pass samples as the training data had them")
-    size = next((bucket for bucket in BUCKETS if len(x) <= bucket), BUCKETS[-1])
+    size = next((bucket for bucket in BUCKETS if len(raw) <= bucket), BUCKETS[-1])
     double = any(leaf.dtype == np.float64 for leaf in jax.tree.leaves(network))
     found = [np.empty((0, network.out_size), np.float64 if double else np.float32)]
     with jax.enable_x64(double):
         policy = resolve_precision(None, network)
         network = policy.cast(network)
-        for start in range(0, len(x), size):
-            part = x[start : start + size]
-            filled = np.concatenate([part, np.zeros((size - len(part), x.shape[1]), x.dtype)])
+        for start in range(0, len(raw), size):
+            part = raw[start : start + size]
+            filled = np.pad(normalise(part), ((0, size - len(part)), (0, 0)))
             outputs = _forward(network, jnp.asarray(filled, policy.dtype), policy)
             found.append(np.asarray(outputs)[: len(part)])
     return np.concatenate(found)
