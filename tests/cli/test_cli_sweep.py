@@ -194,6 +194,22 @@ def test_the_plan_of_an_earlier_version_keeps_its_meaning():
     assert today.describe_difference(plan).endswith("`mupc sweep work` goes on with it")
 
 
+def test_the_scores_of_the_table(sweep, monkeypatch):
+    """R² for a regression, and the accuracies of a classification; a cell that diverged has none."""
+
+    def execute(self, cells, folder):
+        scores = [{"test_r2": 0.25, "diverged": False}, {"diverged": True}]
+        return [{"train_loss": 1.0, "seconds": 0.0} | one for one in scores]
+
+    monkeypatch.setattr(sweep_job.CellTrainer, "__call__", execute)
+    lines = sweep("--grid", "weight_lr=0.1,0.2").out.splitlines()
+    assert [line.split() for line in lines if line.lstrip().startswith(("weight_lr", "0."))] == [
+        ["weight_lr", "training", "loss", "test", "R²"],
+        ["0.1", "1", "0.250"],
+        ["0.2", "–", "–", "diverged"],
+    ]
+
+
 def test_other_settings_are_refused(untrained, sweep):
     first = sweep("--grid", "seed=0,1")
     before = first.json("sweep.json")

@@ -18,7 +18,13 @@ Summary = dict[str, Any]
 ROWS = 20
 """Rows of the table that are shown."""
 RATES = ("weight_lr", "activity_lr")
-ACCURACIES = ("validation_accuracy", "test_accuracy")
+SCORES = {
+    "validation_accuracy": ("validation accuracy", percent),
+    "test_accuracy": ("test accuracy", percent),
+    "validation_r2": ("validation R²", "{:.3f}".format),
+    "test_r2": ("test R²", "{:.3f}".format),
+}
+"""The title of each score in the table, and how it is written."""
 OBJECTIVES = {"validation_loss": "validation loss", "train_loss": "training loss"}
 
 
@@ -52,7 +58,7 @@ def _rows(cells: Sequence[CellRecord]) -> list[Summary]:
         families.setdefault(tuple(item for item in cell["settings"].items() if item[0] != "seed"), []).append(cell)
     rows: list[Summary] = [
         {"settings": dict(settings), "value": _mean([cell["value"] for cell in family])}
-        | {name: _mean([cell["results"].get(name) for cell in family]) for name in ACCURACIES}
+        | {name: _mean([cell["results"].get(name) for cell in family]) for name in SCORES}
         | {"cells": len(family), "note": _note(family), "config": family[0]["config"]}
         for settings, family in families.items()
     ]
@@ -74,13 +80,13 @@ def _note(family: Sequence[CellRecord]) -> str:
 def show_sweep(plan: SweepPlan, summary: Summary, session: Session) -> None:
     """Show the table, best first, and where everything is."""
     names = [axis.name for axis in plan.axes if axis.name != "seed"] or ["seed"]
-    accuracies = ACCURACIES if plan.objective == "validation_loss" else ACCURACIES[1:]
-    shown = [name.replace("_", " ") for name in accuracies]
-    table = plain_table(*names, OBJECTIVES[plan.objective], *shown, "", left=("",))
+    known = {name: score for name, score in SCORES.items() if any(row[name] is not None for row in summary["rows"])}
+    table = plain_table(*names, OBJECTIVES[plan.objective], *(title for title, _ in known.values()), "", left=("",))
     for row in summary["rows"][:ROWS]:
         value = "–" if row["value"] is None else f"{row['value']:.5g}"
         settings = (_written(row["settings"].get(name, "any")) for name in names)
-        table.add_row(*settings, value, *(percent(row[name]) for name in accuracies), row["note"])
+        scores = ("–" if row[name] is None else written(row[name]) for name, (_, written) in known.items())
+        table.add_row(*settings, value, *scores, row["note"])
     session.console.print(table)
     for line in _conclusions(plan, summary):
         session.say(line)
