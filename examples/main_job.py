@@ -4,7 +4,8 @@
 
 It takes about a minute on two CPU cores and works offline. All four train the same residual network: by predictive
 coding in error space, by predictive coding with the paper's gradient descent, by the same descent in the standard
-parameterisation (SP), and by backpropagation (BP).
+parameterisation (SP), and by backpropagation (BP). Test accuracies of seeds 0 and 1: error space 98.0 and 98.3 %,
+gradient descent 95.2 and 95.5 %, SP 6.8 and 8.5 %, which is chance, BP 97.7 and 98.0 %.
 
 We chose the rates on a validation split (a fifth of the training samples, seed 0, 6 epochs), by the loss there. Error
 space: the best of 0.003, 0.01, 0.03 and 0.1. Gradient descent: the best of seven pairs, after about ten exploratory
