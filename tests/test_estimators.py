@@ -128,6 +128,22 @@ def test_data_frames(blobs, classifier):
         model.predict(frame[list("dcba")])
 
 
+@pytest.mark.parametrize("method", ["fit", "partial_fit"])
+def test_the_model_of_a_data_frame_finds_its_columns_by_name(blobs, method):
+    X, y = blobs
+    frame = pd.DataFrame(X, columns=list("abcd"))
+    classifier = PCClassifier(**SMALL)
+    getattr(classifier, method)(frame, y, **({"classes": NAMES} if method == "partial_fit" else {}))
+    regressor = getattr(PCRegressor(**SMALL), method)(frame, X[:, 0])
+    for estimator in (classifier, regressor):
+        expected = estimator.predict(frame)
+        turned = frame[list("dcba")].assign(e=0)
+        assert (estimator.model_.predict(turned) == expected).all()
+        assert (estimator.model_.predict(X) == expected).all()
+        with pytest.raises(ValueError, match="the table has no column 'b'"):
+            estimator.model_.predict(frame.drop(columns="b"))
+
+
 def test_random_state(blobs, classifier):
     X, y = blobs
     same = PCClassifier(**SMALL).fit(X, y)

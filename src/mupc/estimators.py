@@ -15,7 +15,7 @@ from sklearn.utils import Tags, check_random_state
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from .data import Dataset, Schema, Split, from_arrays, standardisation
+from .data import Column, Dataset, Schema, Split, from_arrays, standardisation
 from .inference import CROSS_ENTROPY, AbstractSolver, Energy, ErrorSpace, GradientDescent
 from .io import checks
 from .learning import BP, PC, AbstractAlgorithm, Optimiser
@@ -74,6 +74,7 @@ class AbstractEstimator(BaseEstimator, abc.ABC):
             checks.number("validation_fraction", self.validation_fraction, above=0, below=1)
             held_out, patience = self.validation_fraction, self.patience
         dataset = from_arrays(X, y, test=0, validation=held_out, task=self._task, seed=self._seed())
+        dataset = dataclasses.replace(dataset, schema=dataclasses.replace(dataset.schema, columns=self._columns()))
         result = self._learn(self._network(dataset), dataset, self.epochs, self.schedule, patience)
         scores = [record.get(f"validation_{self._score}") for record in result.history[1:]]
         self.validation_scores_ = scores if self.early_stopping else None
@@ -96,6 +97,11 @@ class AbstractEstimator(BaseEstimator, abc.ABC):
             self._begin()
             network = self._network(dataset)
         self._learn(network, dataset, 1, "constant")
+
+    def _columns(self) -> tuple[Column, ...] | None:
+        """Return the columns of the data frame that was learnt from, so that `model_` finds them by name."""
+        names = getattr(self, "feature_names_in_", None)
+        return None if names is None else tuple(Column(str(name)) for name in names)
 
     def _begin(self) -> None:
         self._random = check_random_state(self.random_state)
@@ -212,7 +218,8 @@ class PCClassifier(ClassifierMixin, AbstractEstimator):
                 raise checks.ArgumentError("classes", "are missing:", "pass all labels in the first call.")
             samples, labels = self._checked(X, y, reset=True)
             self.classes_ = _sorted_labels(classes)
-            schema = Schema(standardisation(samples), labels=tuple(self.classes_.tolist()))
+            known = tuple(self.classes_.tolist())
+            schema = Schema(standardisation(samples), labels=known, columns=self._columns())
         self._learn_more(samples, labels, schema)
         return self
 
@@ -273,7 +280,10 @@ class PCRegressor(RegressorMixin, AbstractEstimator):
         """
         first = not hasattr(self, "model_")
         X, y = self._checked(X, y, reset=first)
-        schema = Schema(standardisation(X), target_scale=standardisation(y)) if first else self.model_.schema
+        if first:
+            schema = Schema(standardisation(X), target_scale=standardisation(y), columns=self._columns())
+        else:
+            schema = self.model_.schema
         self._learn_more(X, y, schema)
         return self
 

@@ -195,8 +195,8 @@ BAD = {
     "all test": (X, BINARY, {"test": 1.0}, ["a test split of 1.0 is not possible with 100 samples"]),
     "negative test": (X, BINARY, {"test": -0.1}, ["a test split of -0.1"]),
     "nan test": (X, BINARY, {"test": NAN}, ["a test split of nan"]),
-    "most test": (X, BINARY, {"test": 99}, ["needs 99 samples, and only 98", "set test to less"]),
-    "validation": (X, BINARY, {"test": 90, "validation": 9}, ["a validation split of 9 needs 9 samples"]),
+    "most test": (X, BINARY, {"test": 99}, ["with 2 different labels only 98 can be spared", "set test to less"]),
+    "validation": (X, BINARY, {"test": 90, "validation": 9}, ["a validation split of 9 takes 9 of 10 samples"]),
 }  # fmt: skip
 
 

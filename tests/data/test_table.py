@@ -202,3 +202,21 @@ def test_any_text_is_read_or_refused_in_one_line(tmp_path, text, one_hot):
         data.load(write(tmp_path, body), target="y", one_hot=one_hot, test=0.0)
     except DataError as error:
         assert "\n" not in str(error)
+
+
+@pytest.mark.parametrize("name", ["table.parquet", "table.txt", "table.csv.gz"])
+def test_other_kinds_of_file_are_named_as_such(name):
+    """The target is right, the kind of file is not."""
+    with raises_line(f"unknown data set '{name}'", "a path ending in .npz or .csv"):
+        data.load(name, target="price")
+
+
+def test_data_in_memory_is_not_the_name_of_a_file():
+    with pytest.raises(ArgumentError, match=r"got dict\. Give data in memory to mupc.data.from_arrays\."):
+        data.load({"a": [1.0, 2.0]}, target="a")  # type: ignore[arg-type]
+
+
+def test_prices_as_text(tmp_path):
+    table = write(tmp_path, "a,price\n" + "".join(f"{i},${i}.50\n" for i in range(10)))
+    with raises_line("with 10 different labels only 0 can be spared", "or write numbers if the labels are values"):
+        data.load(table, target="price")

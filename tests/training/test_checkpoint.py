@@ -227,7 +227,7 @@ def test_a_checkpoint_of_another_run_is_refused(tmp_path_factory, changes, diffe
     folder = tmp_path_factory.getbasetemp() / "of-one-run"
     if not folder.exists():
         fit(folder, epochs=0.5)
-    with pytest.raises(ValueError, match=f"are of another run: {difference}.* Give the same settings, or another") as e:
+    with pytest.raises(ValueError, match=f"are of another run: {difference}.* Give the same data and settings") as e:
         fit(folder, **changes)
     assert "\n" not in str(e.value)
 

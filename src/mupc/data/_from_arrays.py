@@ -152,9 +152,11 @@ def _hold_out(
     first = np.diff(classes[order], prepend=-1) != 0
     free = order[~first]  # one sample of each class stays in training
     if count > len(free):
+        cure = "or give more samples" if len(free) > first.sum() else "or write numbers if the labels are values"
         raise DataError(
-            f"a {name} split of {size} needs {count} samples, and only {len(free)} are not the last of their class",
-            f"set {{{name}}} to less, or give more samples",
+            f"a {name} split of {size} takes {count} of {len(samples)} samples, and with {first.sum()} "
+            f"different labels only {len(free)} can be spared, since training keeps one of each",
+            f"set {{{name}}} to less, {cure}",
         )
     held_out = np.sort(free[((np.arange(count) + 0.5) * len(free) / count).astype(int)])
     return np.setdiff1d(samples, held_out), held_out

@@ -79,6 +79,12 @@ def load(
     >>> data.load("digits").image_shape
     (8, 8)
     """
+    if not isinstance(name, str | os.PathLike):
+        raise checks.ArgumentTypeError(
+            "name",
+            f"must be that of a data set or the path of a file, got {type(name).__name__}.",
+            "Give data in memory to mupc.data.from_arrays.",
+        )
     name = os.fspath(name)
     if classes is not None:
         checks.integer("classes", classes, at_least=2)
@@ -86,10 +92,10 @@ def load(
     if is_table(name):
         _refuse(name, classes=classes)
         return load_table(name, target, task, **options)
+    entry = None if name.lower().endswith(".npz") else find_named(name)
     _refuse(name, target=target, **options)
-    if name.lower().endswith(".npz"):
+    if entry is None:
         return load_npz(name, classes, task)
-    entry = find_named(name)
     if classes not in (None, entry.classes):
         raise checks.ArgumentError("classes", f"must be {entry.classes} for {name}, got {classes}.", "Leave it out.")
     if task == "regression":

@@ -108,7 +108,10 @@ class Schema:
                 return as_samples("x", array)  # encoded already, or nothing to encode
             if array.ndim != 2 or array.shape[1] != len(columns):
                 names = escaped(quoted([column.name for column in columns]))
-                raise DataError(f"x has shape {array.shape}", f"pass the columns {names} of a table, or a table")
+                shape = f"(n, {len(columns)})"
+                raise DataError(
+                    f"x has shape {array.shape}", f"pass a table, or rows of shape {shape} with the columns {names}"
+                )
             table = {column.name: array[:, i] for i, column in enumerate(columns)}
         return encode_table(table, columns)
 

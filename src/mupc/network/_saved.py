@@ -50,7 +50,8 @@ def write_network(path: StrPath, network: object, notes: Mapping[str, str]) -> N
     """
     if not isinstance(network, Network):
         kind = type(network).__name__
-        raise TypeError(f"mupc.save(path, model) needs a mupc.Model or mupc.Network for the second, got {kind}.")
+        cure = " Pass its model_." if hasattr(network, "model_") else ""
+        raise TypeError(f"mupc.save(path, model) needs a mupc.Model or mupc.Network for the second, got {kind}.{cure}")
     target = Path(path)
     if target.is_dir():
         raise ValueError(f"{path} is a folder: name a file in it, such as {target / 'model.safetensors'}.")

@@ -142,7 +142,6 @@ def describe_run(
         "classes": source.format.classes,
         "image_shape": source.format.image_shape,
         "unsupervised": source.format.unsupervised,
-        "normalisation": schema.normalisation,
         "weight_lr": context.weight_lr if isinstance(context.optimiser, str) else None,
         "optimiser": context.optimiser,
         "schedule": context.schedule,
@@ -152,8 +151,10 @@ def describe_run(
     }
     sizes = ("width", "hidden_layers")  # named first, ahead of the shapes that follow from them
     first = {f"network.{name}": getattr(network, name) for name in sizes if hasattr(network, name)}
-    scale = {} if schema.target_scale is None else {"target_scale": schema.target_scale}
-    pairs = (pair for name, part in (first | parts | scale | {**content}).items() for pair in _flat(name, part))
+    scales: dict[str, object] = {"normalisation": schema.normalisation}  # named last: they follow from the data
+    if schema.target_scale is not None:
+        scales["target_scale"] = schema.target_scale
+    pairs = (pair for name, part in (first | parts | {**content} | scales).items() for pair in _flat(name, part))
     return {name: str(value) for name, value in pairs}
 
 
@@ -202,5 +203,5 @@ def _check_settings(folder: Path, saved: RunDescription, now: RunDescription) ->
         if saved.get(name) != now.get(name):
             raise ValueError(
                 f"the checkpoints in {folder} are of another run: {name} was {saved.get(name, 'not there')} and is "
-                f"{now.get(name, 'not there')} now. Give the same settings, or another folder."
+                f"{now.get(name, 'not there')} now. Give the same data and settings, or another folder."
             )

@@ -289,7 +289,8 @@ def as_dataset(given: Dataset | BatchStream | Arrays, seed: int, network: Abstra
             if "{task}" not in error.cure:
                 raise
             raise DataError(error.problem, 'pass mupc.data.from_arrays(x, y, task="regression") or its like') from None
+    found = checks.literal(given) if isinstance(given, str) else type(given).__name__  # an array would fill the screen
     raise checks.ArgumentTypeError(
         "dataset",
-        f'must be a mupc.data.Dataset such as mupc.data.load("digits"), or a pair (x, y), got {checks.literal(given)}.',
+        f'must be a mupc.data.Dataset such as mupc.data.load("digits"), or a pair (x, y), got {found}.',
     )

@@ -47,8 +47,12 @@ def parts(record: Record, rate: float | None) -> list[str]:
     loss = record.get("train_loss", record.get("test_loss"))
     found = [] if loss is None else [f"loss {loss:.4f}" if 1e-3 <= loss < 1e3 else f"loss {loss:.3g}"]
     for name, shown in (("accuracy", percent), ("r2", "{:.3f}".format)):
-        scores = [record[key] for split in ("test", "validation") if (key := f"{split}_{name}") in record]
-        found += [f"{'R²' if name == 'r2' else name} {shown(score)}" for score in scores[:1]]
+        scores = {split: record[key] for split in ("test", "validation") if (key := f"{split}_{name}") in record}
+        title = "R²" if name == "r2" else name
+        if len(scores) == 2:  # patience and the best network go by the second
+            found += [f"test {title} {shown(scores['test'])}", f"validation {shown(scores['validation'])}"]
+        else:
+            found += [f"{title} {shown(score)}" for score in scores.values()]
     if "learning_layers" in record:
         regime = f" ({record['regime']})" if record.get("regime") else ""
         found.append(f"{record['learning_layers']}/{record['layers']} layers learn{regime}")
