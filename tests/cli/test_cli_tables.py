@@ -40,6 +40,7 @@ def houses(rows=200):
     return {"area": area, "kind": kind, "age": age, "price": price}
 
 
+@pytest.mark.slow
 def test_values_of_a_table(train, table):
     file = table(**houses())
     run = train("--data", file, "--target", "price", "--one-hot", "--epochs", "20", *SMALL, tiny=False)

@@ -17,6 +17,7 @@ def job():
     return module
 
 
+@pytest.mark.slow
 def test_the_main_job(job, tmp_path, monkeypatch, capsys):
     small = {"hidden_layers": 3, "width": 8, "epochs": 0.2}
     monkeypatch.setattr(job, "RUNS", {name: dataclasses.replace(run, **small) for name, run in job.RUNS.items()})

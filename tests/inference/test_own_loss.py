@@ -135,6 +135,7 @@ def test_the_activity_hessian_of_an_own_loss():
     np.testing.assert_allclose(own, named, atol=1e-12)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("algorithm", [mupc.PC(mupc.GradientDescent(0.1, 4)), mupc.PC(mupc.ErrorSpace()), mupc.BP()])
 def test_training_with_an_own_loss(algorithm):
     """One run and many side by side, with labels as targets: an accuracy is measured as with the built-in loss."""
