@@ -99,7 +99,7 @@ def test_sigterm_tells_how_far_it_came(check, monkeypatch):
 @pytest.mark.slow
 def test_a_trained_network(check, train):
     """With the solver, the rates and the data of its run; other flags override them."""
-    trained = train("--quiet", "--epochs", "0.1", "--output-precision", "0.5", "--weight-lr", "0.03")
+    trained = train("--quiet", "--epochs", "0.1", "--solver", "gd", "--output-precision", "0.5", "--weight-lr", "0.03")
     run = check("--checkpoint", trained.folder)
     assert run.code == 0, run.err
     network = library.load(trained.folder / "checkpoints" / "network.safetensors").network

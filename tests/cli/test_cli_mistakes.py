@@ -25,7 +25,10 @@ from mupc import cli
         (["--solver", "gdd"], "--solver 'gdd' is not known. Did you mean 'gd'? Choose one of: gd, adam, "),
         (["--activation", "tanhh"], "Did you mean 'tanh'? Choose one of: linear, tanh"),
         (["--data", "absent.npz"], "there is no such file"),
-        (["--patience", "2"], "--patience needs a validation split, and digits does not have one. Set --validation"),
+        (
+            ["--patience", "2"],
+            "--patience needs a validation split, and digits does not have one. Hold one out with --validation",
+        ),
         (["--restore-best"], "--restore-best needs a validation split"),
         (["--patience", "0", "--validation", "0.1"], "--patience must be at least 1, got 0"),
         (["--target", "price"], "--target has no effect on 'digits'"),

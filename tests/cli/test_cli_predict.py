@@ -109,6 +109,9 @@ def test_all_formats_hold_the_same(mupc, model, samples, tmp_path):
         assert row["class_name"] == line["class_name"] == arrays["class_name"][index] == names[winner]
         assert row["label"] == int(line["label"]) == arrays["label"][index] == labels[index]
         assert row["probability"] == pytest.approx(probability[index], rel=1e-4)
+        each = np.exp(outputs[index]) / np.exp(outputs[index]).sum()
+        assert [float(line[f"probability_{name}"]) for name in names] == pytest.approx(each, rel=1e-4)
+        assert row["probabilities"] == pytest.approx(arrays["probabilities"][index])
         assert row["outputs"] == [float(line[f"output_{name}"]) for name in names] == arrays["outputs"][index].tolist()
     loss = -np.log(np.exp(outputs) / np.exp(outputs).sum(axis=1, keepdims=True))[np.arange(5), labels].mean()
     summary = json.loads(mupc("predict", path, samples(x=raw, y=np.eye(3, dtype=int)[labels]), "--json").out)
@@ -187,7 +190,9 @@ def test_classes_of_a_table_have_its_names(mupc, tmp_path):
     assert run.code == 0 and "accuracy" in run.out, run.err
     with (tmp_path / "p.csv").open(newline="") as file:
         rows = list(csv.DictReader(file))
-    assert list(rows[0]) == ["sample", "class", "label", "probability", "output_a b", "output_big"]
+    assert list(rows[0]) == [
+        "sample", "class", "label", "probability", "probability_a b", "probability_big", "output_a b", "output_big"
+    ]  # fmt: skip
     for row in rows:
         best = max(("a b", "big"), key=lambda name: float(row[f"output_{name}"]))
         assert row["class"] == best

@@ -97,6 +97,22 @@ def test_tables_that_cannot_be_learnt(train, table, change, argv, help):
 
 
 @pytest.mark.slow
+def test_a_run_goes_on_with_the_same_columns_only(mupc, train, table):
+    """A table of fewer rows than a batch, whose column gets another name between two parts of a run."""
+    columns = {"area": houses()["area"][:50], "kind": houses()["kind"][:50]}
+    file = table(**columns)
+    run = train("--data", file, "--target", "kind", "--epochs", "1", *SMALL, tiny=False)
+    assert run.code == 0, run.err
+    assert run.json("config.json")["config"]["batch_size"] == 40
+    schema = (run.folder / "schema.json").read_bytes()
+    table(space=columns["area"], kind=columns["kind"])
+    again = mupc("train", "--resume", run.folder, "--epochs", "2", "--quiet")
+    assert again.code == cli.USAGE_ERROR
+    assert "its columns are others now: put the data back" in again.err
+    assert (run.folder / "schema.json").read_bytes() == schema and (run.folder / "summary.json").is_file()
+
+
+@pytest.mark.slow
 def test_a_device_that_is_not_there():
     """JAX ends in an AssertionError where the environment asks for a GPU that is not there. --device comes first."""
     command = [sys.executable, "-m", "mupc.cli", "hessian", "--width", "4", "--hidden-layers", "2", "--json"]

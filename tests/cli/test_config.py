@@ -52,7 +52,7 @@ def test_a_configuration_of_format_1_repeats_its_run(train, tmp_path, flag):
 def test_what_format_1_meant(solver):
     old = from_dict({"solver": solver, "hidden_layers": 3}, version=1)
     unused = dict.fromkeys(SOLVER_FLAGS)
-    always = {"solver": solver, "hidden_layers": 3, "output_precision": 1.0, "precision": "float32", "init": None}
+    always = {"solver": solver, "hidden_layers": 3, "output_precision": 1.0, "precision": "float32", "batch_size": 64}
     assert old == TrainFlags(**unused | always | MEANT[solver])
     assert from_dict({}, version=1).solver == "gd"
 

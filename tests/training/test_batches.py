@@ -127,7 +127,8 @@ def test_fewer_samples_than_a_batch_fill_it(samples):
 
 def test_fewer_samples_than_a_batch_are_an_error_otherwise():
     with pytest.raises(ValueError, match="batch_size=64 is more than the 40 training samples of clusters. Use a sm"):
-        mupc.fit(network(), clusters(40), SOLVER)
+        mupc.fit(network(), clusters(40), SOLVER, batch_size=64)
+    assert mupc.fit(network(), clusters(40), SOLVER, epochs=3).steps == 3  # by default, all of them are a batch
 
 
 def test_a_run_goes_on_only_with_the_same_last_batch(tmp_path):

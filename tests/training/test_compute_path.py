@@ -13,7 +13,7 @@ from mupc.network import _backend
 from mupc.training import _compute_path
 
 GD = mupc.GradientDescent(lr=0.2, steps=4)
-WITHOUT = "float32 products and sums on the GPU, without its kernels: "
+WITHOUT = "float32 products and sums on the GPU, without kernels ("
 
 
 def network(dtype=jnp.float32, **options):
@@ -42,13 +42,13 @@ def device(monkeypatch):
         ({}, GD, {"unsupervised": True}, WITHOUT + "they start at the forward pass, with given inputs"),
         ({"skip": 2}, GD, {}, WITHOUT + "they cover skips over one layer only"),
         ({"activation": jnp.sin}, GD, {}, WITHOUT + "the activation is a function of your own"),
-        ({}, mupc.GradientDescent("auto", 4), {}, WITHOUT + "they are for plain gradient descent"),
-        ({}, mupc.ErrorSpace(), {}, WITHOUT + "they are for plain gradient descent"),
-        ({}, mupc.BP(), {}, WITHOUT + "they are for inference, which backpropagation does not do"),
-        ({}, mupc.BP(), {"precision": "bf16"}, "bf16 products with float32 sums on the GPU, without its kernels: they"),
+        ({}, mupc.GradientDescent("auto", 4), {}, WITHOUT + "they take a given rate"),
+        ({}, mupc.ErrorSpace(), {}, WITHOUT + "only plain gradient descent has them"),
+        ({}, mupc.BP(), {}, WITHOUT + "only inference has them"),
+        ({}, mupc.BP(), {"precision": "bf16"}, "bf16 products with float32 sums on the GPU, without kernels (only"),
         (
             {"dtype": jnp.float64}, GD, {},
-            "float64 products and sums on the GPU, without its kernels: they multiply in bf16, and the precision is "
+            "float64 products and sums on the GPU, without kernels (they multiply in bf16, and the precision is "
             "float64",
         ),
     ],
@@ -67,9 +67,9 @@ def test_on_a_gpu(device, net, algorithm, options, line):
         (_backend.CPU, "CPU, by its kernels"),
         (
             _backend.Backend("gpu", why_plain="MUPC_KERNELS=0 switches them off"),
-            "GPU, without its kernels: MUPC_KERNELS=0 ",
+            "GPU, without kernels (MUPC_KERNELS=0 ",
         ),
-        (_backend.Backend("tpu", why_plain="there are no kernels for tpu"), "TPU, without its kernels: there are no "),
+        (_backend.Backend("tpu", why_plain="there are no kernels for tpu"), "TPU, without kernels (there are no "),
     ],
 )
 def test_where_there_are_no_gpu_kernels(device, found, end):

@@ -172,7 +172,9 @@ def test_after_a_divergence_the_best_is_returned():
 def test_it_needs_a_validation_split(name, value):
     empty = DATA.validation.take(np.arange(0))
     for data in (dataclasses.replace(DATA, validation=None), dataclasses.replace(DATA, validation=empty)):
-        with pytest.raises(ValueError, match=f"{name} needs a validation split, and clusters .* Set validation where"):
+        with pytest.raises(
+            ValueError, match=f"{name} needs a validation split, and clusters .* Hold one out with validation"
+        ):
             fit(data, **{name: value})
     with pytest.raises(ValueError, match=f"{name} is for one run: leave it out"):
         mupc.fit_many([mupc.Run(NETWORK, SOLVER)], DATA, **{name: value})

@@ -145,6 +145,11 @@ def test_wrong_batches_say_where_they_are(change, message):
     assert so_far.steps == PER_EPOCH and len(so_far.history) == 2
 
 
+def test_a_stream_has_its_own_batch_size():
+    with pytest.raises(ValueError, match="batch_size=8 has no effect, because toy makes batches of 16. Leave it out."):
+        mupc.fit(network(), stream(), SOLVER, batch_size=8)
+
+
 def test_runs_side_by_side_learn_from_the_same_batches():
     runs = [mupc.Run(network(), SOLVER, weight_lr) for weight_lr in (0.1, 0.01)]
     for run, result in zip(runs, mupc.fit_many(runs, stream(), epochs=2), strict=True):

@@ -18,7 +18,7 @@ from ..inference import ODE, AbstractSolver, Energy, ErrorSpace, ExactLinear, Gr
 from ..io import checks
 from ..learning import BP, PC, AbstractAlgorithm
 from ..network import PARAMETERISATIONS, Network
-from ..training import TrainConfig, check_room
+from ..training import BATCH_SIZE, TrainConfig, check_room
 from .config import SOLVER_FLAGS, TrainFlags, pick
 from .flags import ACTIVITY_LR, SOLVER, TEST, FormFlags, InferenceFlags, SizeFlags, SourceFlags
 from .parsing import flag
@@ -102,6 +102,7 @@ def as_used(flags: TrainFlags, dataset: Dataset, network: Network, algorithm: Ab
     None."""
     config = train_config(flags, dataset).chosen(network, algorithm)
     values = {name: getattr(config, name) for name in ("weight_lr", "precision", "evaluate_every")}
+    values["batch_size"] = config.batches(dataset).batch_size
     values |= {"init": flags.init or PARAMETERISATIONS[flags.parameterisation].init, "task": dataset.schema.task}
     if dataset.schema.columns is not None and flags.test is None:
         values["test"] = TEST
@@ -114,9 +115,10 @@ def as_used(flags: TrainFlags, dataset: Dataset, network: Network, algorithm: Ab
 
 def evaluation_interval(flags: TrainFlags, samples: int) -> int | None:
     """Return the steps between evaluations, by default ten in all and at least one an epoch: enough for a curve."""
-    if flags.evaluate_every is not None or flags.batch_size < 1:
+    batch = min(BATCH_SIZE, samples) if flags.batch_size is None else flags.batch_size
+    if flags.evaluate_every is not None or batch < 1:
         return flags.evaluate_every
-    per_epoch = samples // flags.batch_size
+    per_epoch = samples // batch
     return max(1, min(per_epoch, math.ceil(flags.epochs * per_epoch / EVALUATIONS)))
 
 

@@ -136,7 +136,7 @@ class LearningFlags:
 
     epochs: float = 5.0
     """Passes through the training data; may be a fraction."""
-    batch_size: int = 64
+    batch_size: Annotated[int | None, hint("(default: 64, or all samples if there are fewer)")] = None
     """Samples per step."""
     weight_lr: Annotated[float | None, hint("(default: error-space and bp 0.01, others 0.1)")] = None
     """Learning rate of the weights. It carries over between widths and depths with μPC; others need less."""

@@ -109,7 +109,8 @@ def _columns(outputs: np.ndarray, samples: Samples, model: Model) -> Columns:
     if given is not None:
         columns["label"] = np.array(schema.labels)[schema.indices(given)]
     if model.has_probabilities:
-        columns["probability"] = model.probabilities(outputs).max(axis=1)
+        every = model.probabilities(outputs)
+        columns |= {"probability": every.max(axis=1), "probabilities": every}
     return columns | {"outputs": outputs}
 
 
@@ -150,9 +151,9 @@ def _as_npz(columns: Columns, names: list[str]) -> bytes:
 def _as_csv(columns: Columns, names: list[str]) -> bytes:
     wide: Columns = {}
     for title, column in columns.items():
-        if title in ("outputs", "target"):  # one column for each output
+        if title in _PER_OUTPUT:
             parts = zip(names, column.reshape(len(column), -1).T, strict=True)
-            wide |= {f"{title.removesuffix('s')}_{name}": part for name, part in parts}
+            wide |= {f"{_PER_OUTPUT[title]}_{name}": part for name, part in parts}
         else:
             wide[title] = column
     text = io.StringIO()
@@ -166,18 +167,21 @@ def _as_json(columns: Columns, names: list[str]) -> bytes:
     return (json_text(_rows(columns)) + "\n").encode()
 
 
+_PER_OUTPUT = {"outputs": "output", "target": "target", "probabilities": "probability"}
+"""Columns that become one for each output in a table, and how the names of those begin."""
 _WRITERS = {".npz": _as_npz, ".csv": _as_csv, ".json": _as_json}
 
 
 def _show(summary: Summary, columns: Columns, session: Session) -> None:
     table = Table(box=None, header_style="bold", pad_edge=False, padding=(0, 1))
     classifies = "class" in columns
+    columns = {name: column for name, column in columns.items() if name != "probabilities"}
     for name in columns:
         title = "output of its class" if classifies and name == "outputs" else name.replace("_", " ")
         table.add_column(title, justify="left" if name in ("sample", "class_name") else "right")
     for row in summary["first"]:
         shown = row | {"outputs": row["outputs"].max()} if classifies else row
-        table.add_row(*map(_text, shown.values()))
+        table.add_row(*(_text(shown[name]) for name in columns))
     session.console.print(table)
     left = summary["samples"] - len(summary["first"])
     if left:

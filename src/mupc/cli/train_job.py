@@ -52,6 +52,8 @@ def train(given: TrainFlags, output: TrainOutputFlags, safety: SafetyFlags, sess
             if ended and load(folder.path).epochs == flags.epochs and not _more_patient(folder, safety):
                 session.say(f"the run in {folder.path} is finished; more --epochs train it further.")
                 return summary
+            schema = run_schema(_model(network, dataset, flags))
+            _check_same_data(folder, schema)
             try:
                 past = [] if new else _take_up(folder, ended, session)
                 kept = pick(safety, TrainConfig) | rules
@@ -59,7 +61,6 @@ def train(given: TrainFlags, output: TrainOutputFlags, safety: SafetyFlags, sess
                 folder.write_config(vars(flags), **about)
                 settings = kept | {"checkpoints": folder.path / RUN_MODEL.parent} if safety.keep else rules
                 config = train_config(flags, dataset, **settings)
-                schema = run_schema(_model(network, dataset, flags))
                 recorder = Recorder(folder, schema, output.tensorboard, past, session.console)
                 with contextlib.closing(recorder), session.interruption.gracefully():
                     summary = _run(flags, dataset, network, algorithm, config, recorder, session)
@@ -86,6 +87,15 @@ def _more_patient(folder: RunFolder, safety: SafetyFlags) -> bool:
 def _model(network: Network, dataset: Dataset, flags: TrainFlags) -> Model:
     """Return a network with everything that prediction needs."""
     return Model(network, dataset.schema, flags.loss, dataset.name)
+
+
+def _check_same_data(folder: RunFolder, schema: Record) -> None:
+    """Refuse to go on with a run on a table of other columns or labels. Checkpoints only know its numbers."""
+    before = folder.read(RUN_SCHEMA).get("schema", {})
+    for name in ("columns", "targets", "labels"):
+        if name in before and before[name] != schema["schema"][name]:
+            wrong = f"--resume goes on with the data of the run, and its {name} are others now"
+            raise ValueError(f"{wrong}: put the data back, or start a new run with --config {folder.path}.")
 
 
 def _explained(error: BaseException, path: Path) -> BaseException:
@@ -162,7 +172,7 @@ class ReachMeter:
     def __init__(self, algorithm: AbstractAlgorithm, config: TrainConfig, dataset: Dataset) -> None:
         self.solver = algorithm.solver if isinstance(algorithm, PC) else None
         self.config = config
-        batch = slice(0, config.batch_size)
+        batch = slice(0, config.batches(dataset).batch_size)
         self.x = dataset.normalisation(dataset.train.raw[batch])
         self.y = dataset.encode(dataset.train.targets[batch])
 

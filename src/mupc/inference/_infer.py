@@ -138,7 +138,9 @@ def why_no_kernels(
     """Return why the device's kernels do not run inference; None if they do. Only shapes are computed."""
     if backend().kernels is None:
         return backend().why_plain
-    if not isinstance(solver, GradientDescent) or solver.plain_rate is None:
-        return "they are for plain gradient descent, with a given rate and without momentum or tolerance"
+    if not isinstance(solver, GradientDescent):
+        return "only plain gradient descent has them"
+    if solver.plain_rate is None:
+        return "they take a given rate, without momentum or tolerance"
     x, y = (jnp.zeros((1, size), policy.dtype) for size in (network.in_size, network.out_size))
     return why_plain(eqx.filter_eval_shape(pose, network, Batch(x, y, free_input=free_input), energy, policy))

@@ -112,7 +112,7 @@ class AbstractAlgorithm(eqx.Module):
     def why_no_kernels(
         self, network: AbstractNetwork, energy: Energy, policy: Precision, unsupervised: bool
     ) -> str | None:
-        """Return why the device's kernels are not used, after "without its kernels:"; None if they are."""
+        """Return why the device's kernels are not used, after "without kernels"; None if they are."""
 
     @property
     @abc.abstractmethod

@@ -53,7 +53,7 @@ class BP(AbstractAlgorithm):
     def why_no_kernels(
         self, network: AbstractNetwork, energy: Energy, policy: Precision, unsupervised: bool
     ) -> str | None:
-        return "they are for inference, which backpropagation does not do"
+        return "only inference has them"
 
     @property
     def tunes_every(self) -> int | None:

@@ -1,7 +1,7 @@
 """Train over many batches: one run (`fit`), many at once (`fit_many`), their settings, evaluation and checkpoints."""
 
 from ._checkpoints import Scratch
-from ._config import TrainConfig, as_algorithm
+from ._config import BATCH_SIZE, TrainConfig, as_algorithm
 from ._evaluation import EVALUATION_CHUNK, TrainStatus
 from ._fit import fit
 from ._fit_many import Run, fit_many

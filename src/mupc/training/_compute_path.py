@@ -27,5 +27,5 @@ def describe_path(
     on = backend()
     why = algorithm.why_no_kernels(network, energy, policy, unsupervised)
     products = "products and sums" if policy.full.name == policy.name else "products with float32 sums"
-    kernels = "by its kernels" if why is None else f"without its kernels: {why}"
+    kernels = "by its kernels" if why is None else f"without kernels ({why})"
     return f"{policy.name} {products} on the {on.platform.upper()}, {kernels}"

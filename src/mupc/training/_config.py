@@ -21,6 +21,7 @@ from ._compute_path import AUTO, choose_precision, describe_path
 from ._step import TrainJob
 from ._stream import Batches, StreamedBatches
 
+BATCH_SIZE = 64
 MOST_STEPS = 2**31
 HALVE = "halve-lr"
 ON_DIVERGENCE = ("stop", HALVE)
@@ -52,7 +53,8 @@ class StepPlan(NamedTuple):
 class TrainConfig:
     """Every setting of a training run; `mupc.fit` takes them as keywords.
 
-    - `epochs` (may be a fraction), `seed` (order of the batches, random starts), `batch_size` (a stream has its own).
+    - `epochs` (may be a fraction), `seed` (order of the batches, random starts), `batch_size` (by default 64,
+      or all samples if there are fewer; a stream has its own).
     - `weight_lr`: the learning rate of the weights; by default what suits the algorithm (0.01 in error space and for
       backpropagation, otherwise 0.1).
     - `energy`: `mupc.Energy(...)`; its λ, too, follows the algorithm by default.
@@ -74,7 +76,7 @@ class TrainConfig:
     """
 
     epochs: float | int = 1
-    batch_size: int = 64
+    batch_size: int | None = None
     weight_lr: Real | None = None
     seed: int = 0
     energy: Energy | None = None
@@ -95,7 +97,8 @@ class TrainConfig:
     def __post_init__(self) -> None:
         as_energy(self.energy)
         checks.number("epochs", self.epochs, above=0)
-        object.__setattr__(self, "batch_size", checks.integer("batch_size", self.batch_size, 1))  # numpy's are not int
+        if self.batch_size is not None:  # numpy's are not int
+            object.__setattr__(self, "batch_size", checks.integer("batch_size", self.batch_size, 1))
         checks.seed(self.seed)
         check_optimiser(self.optimiser, self.weight_lr, self.schedule)
         checks.boolean("unsupervised", self.unsupervised)
@@ -181,17 +184,6 @@ class TrainConfig:
         """Refuse what cannot be trained together, before anything is compiled."""
         check_network(network)
         self.check_energy(dataset, algorithm)
-        per_epoch = self.batches(dataset).per_epoch
-        if not per_epoch:
-            raise checks.ArgumentError(
-                "batch_size",
-                f"= {self.batch_size} is more than the {len(dataset.train)} training samples of {dataset.name}.",
-                "Use a smaller batch.",
-            )
-        if self.epochs * per_epoch >= MOST_STEPS:
-            raise checks.ArgumentError(
-                "epochs", f"= {self.epochs:g} of {dataset.name} are {MOST_STEPS:,} steps or more.", "Use fewer."
-            )
         wanted = {"out_size": dataset.in_size} if self.unsupervised else {
             "in_size": dataset.in_size, "out_size": dataset.out_size
         }  # fmt: skip
@@ -206,11 +198,26 @@ class TrainConfig:
             raise checks.ArgumentError(
                 "restore_best" if self.patience is None else "patience",
                 f"needs a validation split, and {dataset.name} does not have one.",
-                "Set {validation} where the data is loaded, or leave it out.",
+                "Hold one out with {validation}, or leave this out.",
             )
         if self.augment and dataset.image_shape is None:
             raise checks.ArgumentError(
                 "augment", f"needs images, and {dataset.name} does not have any.", "Leave it out."
+            )
+        self._check_length(dataset)
+
+    def _check_length(self, dataset: Dataset | BatchStream) -> None:
+        """Refuse batches and epochs that the data do not have room for."""
+        per_epoch = self.batches(dataset).per_epoch
+        if not per_epoch:
+            raise checks.ArgumentError(
+                "batch_size",
+                f"= {self.batch_size} is more than the {len(dataset.train)} training samples of {dataset.name}.",
+                "Use a smaller batch.",
+            )
+        if self.epochs * per_epoch >= MOST_STEPS:
+            raise checks.ArgumentError(
+                "epochs", f"= {self.epochs:g} of {dataset.name} are {MOST_STEPS:,} steps or more.", "Use fewer."
             )
 
     def check_energy(self, dataset: Dataset | BatchStream, algorithm: AbstractAlgorithm) -> None:
@@ -227,9 +234,16 @@ class TrainConfig:
     def batches(self, dataset: Dataset | BatchStream) -> Batches:
         """Return where batches come from."""
         if isinstance(dataset, BatchStream):
+            if self.batch_size not in (None, dataset.batch_size):
+                raise checks.ArgumentError(
+                    "batch_size",
+                    f"= {self.batch_size} has no effect, because {dataset.name} makes batches of {dataset.batch_size}.",
+                    "Leave it out.",
+                )
             pauses = (self.evaluate_every, self.checkpoint_every)
             return StreamedBatches(dataset, min(every for every in (*pauses, dataset.batches_per_epoch) if every))
-        return StoredBatches(dataset.train, self.batch_size, self.last_batch == FILL)
+        size = min(BATCH_SIZE, len(dataset.train)) if self.batch_size is None else self.batch_size
+        return StoredBatches(dataset.train, size, self.last_batch == FILL)
 
     def plan(self, dataset: Dataset | BatchStream) -> StepPlan:
         """Return how long to train, and when to evaluate."""
