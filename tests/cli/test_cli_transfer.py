@@ -18,7 +18,7 @@ from mupc.cli.transfer import GridFlags, TransferDataFlags, TransferLearningFlag
 from mupc.plots import transfer as plots
 from mupc.sweep import AT_EDGE, TransferCell
 from mupc.sweep._transfer import EPOCHS, TransferStudy
-from mupc.training import TrainConfig
+from mupc.training import BATCH_SIZE, TrainConfig
 
 TINY = [
     "--width", "8", "--hidden-layers", "2", "--large-width", "12", "--large-hidden-layers", "3", "--epochs", "0.5",
@@ -255,7 +255,7 @@ def test_mistakes(transfer, argv, help):
 def test_defaults_are_those_of_the_library():
     flags = {**vars(GridFlags()), **vars(TransferLearningFlags())}
     defaults = {field.name: field.default for of in (TrainConfig, TransferStudy) for field in dataclasses.fields(of)}
-    for name in ("batch_size", "optimiser", "schedule", "seed", "seeds", "inference_steps", "verify"):
+    for name in ("optimiser", "schedule", "seed", "seeds", "inference_steps", "verify"):
         assert flags[name] == defaults[name], name
-    assert flags["epochs"] == EPOCHS
+    assert (flags["epochs"], flags["batch_size"]) == (EPOCHS, BATCH_SIZE)
     assert TransferDataFlags().validation == inspect.signature(library.transfer).parameters["validation"].default

@@ -166,8 +166,11 @@ def test_training_can_ask_why_the_kernels_are_not_used(on_a_gpu, monkeypatch):
     assert why_no_kernels(network, solver, mupc.Energy(), bf16) is None
     assert "the precision is float32" in why_no_kernels(network, solver, mupc.Energy(), float32)
     assert "given inputs" in why_no_kernels(network, solver, mupc.Energy(), bf16, free_input=True)
-    for other in (mupc.ErrorSpace(), mupc.GradientDescent("auto", 4)):
-        assert "a given rate" in why_no_kernels(network, other, mupc.Energy(), bf16)
+    for other, why in (
+        (mupc.ErrorSpace(), "plain gradient descent"),
+        (mupc.GradientDescent("auto", 4), "a given rate"),
+    ):
+        assert why in why_no_kernels(network, other, mupc.Energy(), bf16)
     monkeypatch.undo()
     assert why_no_kernels(network, solver, mupc.Energy(), float32) is None  # a CPU's blocks take any precision
 
