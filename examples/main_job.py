@@ -84,7 +84,7 @@ def _run(seed: int, out: str | None, session: Session) -> int:
         if summaries[name]["interrupted"]:
             return 130
     figure = folder / "figures" / "learning-curve.png"
-    draw_learning_curve(curves, figure)
+    draw_learning_curve(curves, figure, "mse")
     console.print()
     console.print(_table(summaries))
     session.say(f"figure {figure}, {time.perf_counter() - begin:.0f} s in all")
@@ -120,8 +120,9 @@ def conclusion(summaries: Summaries) -> str:
     space, backprop = (summaries[name]["test_accuracy"] for name in (ERROR_SPACE, BP))
     ahead = space - backprop
     verb = "is on a par with" if abs(ahead) <= NEAR else "is ahead of" if ahead > 0 else "falls behind"
-    against = f"{verb} backpropagation ({percent(space)} and {percent(backprop)})"
     reach = summaries[ERROR_SPACE]["credit_reach"]
+    close = f"cosine of their gradients {reach['evidence']['smallest_cosine']:.2f} or more"
+    against = f"{verb} backpropagation ({percent(space)} and {percent(backprop)}, {close})"
     trains = f"trains {reach['learning_layers']} of {reach['layers']} layers"
     descent, standard = (_seen(summaries[name]) for name in (GD, SP))
     return f"Error space {trains} and {against}; the paper's gradient descent {descent}, and SP {standard}."

@@ -34,22 +34,23 @@ def test_the_main_job(job, tmp_path, monkeypatch, capsys):
     [
         (
             (0.97, 0.95, 0.1, 0.975),
-            "Error space trains 9 of 9 layers and is on a par with backpropagation (97.0 % and 97.5 %); the paper's "
-            "gradient descent reaches 95.0 % and trains 3, and SP stays at chance (10.0 %).",
+            "Error space trains 9 of 9 layers and is on a par with backpropagation (97.0 % and 97.5 %, cosine of "
+            "their gradients 0.98 or more); the paper's gradient descent reaches 95.0 % and trains 3, "
+            "and SP stays at chance (10.0 %).",
         ),
         (
             (0.5, None, 0.6, 0.9),
-            "Error space trains 9 of 9 layers and falls behind backpropagation (50.0 % and 90.0 %); the paper's "
-            "gradient descent diverges, and SP reaches 60.0 % and trains 3.",
+            "Error space trains 9 of 9 layers and falls behind backpropagation (50.0 % and 90.0 %, cosine of "
+            "their gradients 0.98 or more); the paper's gradient descent diverges, and SP reaches 60.0 % and trains 3.",
         ),
-        ((0.9, 0.5, 0.5, 0.8), "is ahead of backpropagation (90.0 % and 80.0 %)"),
+        ((0.9, 0.5, 0.5, 0.8), "is ahead of backpropagation (90.0 % and 80.0 %, "),
     ],
 )
 def test_the_sentence_says_what_was_seen(job, accuracies, sentence):
     learning = (9, 3, 3, 9)
     summaries = {
         name: {"test_accuracy": found or 0.0, "diverged": found is None}
-        | {"credit_reach": {"learning_layers": count, "layers": 9}}
+        | {"credit_reach": {"learning_layers": count, "layers": 9, "evidence": {"smallest_cosine": 0.98}}}
         for name, found, count in zip(job.RUNS, accuracies, learning, strict=True)
     }
     assert sentence in job.conclusion(summaries)
