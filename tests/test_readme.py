@@ -1,5 +1,6 @@
 """Every snippet of the README, of `docs/` and of the docstrings runs in a process of its own, as users would run it."""
 
+import importlib
 import inspect
 import os
 import re
@@ -11,7 +12,8 @@ import numpy as np
 import pytest
 
 import mupc
-from mupc.cli import main
+from mupc.cli import building, main, parsing, runner
+from mupc.cli.config import TrainFlags, TrainingGroups
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -110,6 +112,23 @@ def test_commands_of_the_readme(tmp_path, monkeypatch, capsys):
         printed = capsys.readouterr()
         assert ended == 0, (arguments, printed.err)
         assert printed.out.strip(), arguments
+
+
+SHOWN = re.compile(r"^    (mupc [^#\n]*)|`(mupc (?:train|sweep|transfer|check|hessian|bench) [^`\n]*)`", re.MULTILINE)
+PAGES = [page for page in sorted((ROOT / "docs").glob("*.md")) if page.name != "reproduction.md"]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_commands_of_the_docs_are_known(page):
+    """Every command on a page has flags that exist and that fit the solver it uses."""
+    shown = ["".join(found) for found in SHOWN.findall(page.read_text(encoding="utf-8"))]
+    for line in (part for command in shown for part in command.split("&&") if "--resume" not in part):
+        _, name, *words = line.split()
+        module = importlib.import_module(f"mupc.cli.{name}")
+        command, program, rest = runner._choose(module, f"mupc {name}", words)
+        flags = parsing.parse(command.flags, rest, program, command.about)
+        if isinstance(flags, TrainingGroups):
+            building.solver_settings(TrainFlags.gather(flags))
 
 
 def test_the_program_is_a_process():
