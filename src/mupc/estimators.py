@@ -15,7 +15,7 @@ from sklearn.utils import Tags, check_random_state
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from .data import Column, Dataset, Schema, Split, from_arrays, standardisation
+from .data import Column, Dataset, Schema, as_split, from_arrays, standardisation
 from .inference import CROSS_ENTROPY, AbstractSolver, Energy, ErrorSpace, GradientDescent
 from .io import checks
 from .learning import BP, PC, AbstractAlgorithm, Optimiser
@@ -88,8 +88,7 @@ class AbstractEstimator(BaseEstimator, abc.ABC):
                 "needs all samples, and partial_fit gets some of them:",
                 "call fit, or set it to False.",
             )
-        targets = y.reshape(len(y), -1).astype(np.float32) if schema.labels is None else schema.indices(y)
-        train = Split(schema.read(X), targets)
+        train = as_split(schema, X, y)
         dataset = Dataset("arrays", train, train.take(np.arange(0)), None, schema, official=False, source="partial_fit")
         if hasattr(self, "model_"):
             network = cast(Network, self.model_.network)

@@ -18,7 +18,7 @@ from ..inference import ODE, AbstractSolver, Energy, ErrorSpace, ExactLinear, Gr
 from ..io import checks
 from ..learning import BP, PC, AbstractAlgorithm
 from ..network import PARAMETERISATIONS, Network
-from ..training import BATCH_SIZE, TrainConfig, check_room
+from ..training import TrainConfig, check_room
 from .config import SOLVER_FLAGS, TrainFlags, pick
 from .flags import ACTIVITY_LR, SOLVER, TEST, FormFlags, InferenceFlags, SizeFlags, SourceFlags
 from .parsing import flag
@@ -92,9 +92,8 @@ def make_energy(flags: TrainFlags) -> Energy:
 
 def train_config(flags: TrainFlags, dataset: Dataset, **settings: Any) -> TrainConfig:
     """Return the configuration of training, with further `settings` that are not flags of every command."""
-    every = evaluation_interval(flags, len(dataset.train))
-    chosen = {"energy": make_energy(flags), "evaluate_every": every}
-    return TrainConfig(**pick(flags, TrainConfig) | chosen | settings)
+    config = TrainConfig(**pick(flags, TrainConfig) | {"energy": make_energy(flags)} | settings)
+    return dataclasses.replace(config, evaluate_every=config.evaluate_every or evaluation_interval(config, dataset))
 
 
 def as_used(flags: TrainFlags, dataset: Dataset, network: Network, algorithm: AbstractAlgorithm) -> TrainFlags:
@@ -113,13 +112,10 @@ def as_used(flags: TrainFlags, dataset: Dataset, network: Network, algorithm: Ab
     return dataclasses.replace(flags, **values)
 
 
-def evaluation_interval(flags: TrainFlags, samples: int) -> int | None:
-    """Return the steps between evaluations, by default ten in all and at least one an epoch: enough for a curve."""
-    batch = min(BATCH_SIZE, samples) if flags.batch_size is None else flags.batch_size
-    if flags.evaluate_every is not None or batch < 1:
-        return flags.evaluate_every
-    per_epoch = samples // batch
-    return max(1, min(per_epoch, math.ceil(flags.epochs * per_epoch / EVALUATIONS)))
+def evaluation_interval(config: TrainConfig, dataset: Dataset) -> int:
+    """Return the steps between ten evaluations in all, and at least one an epoch: enough for a curve."""
+    per_epoch = config.batches(dataset).per_epoch
+    return max(1, min(per_epoch, math.ceil(config.epochs * per_epoch / EVALUATIONS)))
 
 
 class SolverChoice(NamedTuple):

@@ -11,7 +11,7 @@ Importing this package imports numpy and nothing heavier.
 from ..io import cache_folder
 from ._catalogue import NAMED_DATASETS, NamedDataset
 from ._columns import Column, RawSamples
-from ._dataset import Dataset, SampleSource, Split
+from ._dataset import Dataset, SampleSource, Split, as_split
 from ._errors import DataError
 from ._fetch import fetch
 from ._from_arrays import from_arrays

@@ -208,7 +208,7 @@ class Energy(eqx.Module):
         return self._loss.convex
 
     def check_outputs(self, outputs: int) -> None:
-        """Refuse a function that is not a loss of so many outputs. Functions of our own need no check."""
+        """Refuse a function that is not a loss of this many outputs. Functions of our own need no check."""
         if not isinstance(self.loss, str):
             _check_function(self.loss, self.loss_name, outputs)
 
