@@ -46,6 +46,7 @@ class AbstractEstimator(BaseEstimator, abc.ABC):
     epochs: int = 50
     batch_size: int = 32
     weight_lr: float | None = None
+    rate_scaling: str | None = None
     optimiser: Optimiser = "adam"
     schedule: str = "cosine"
     early_stopping: bool = False
@@ -137,6 +138,7 @@ class AbstractEstimator(BaseEstimator, abc.ABC):
             batch_size=batch_size,
             last_batch="fill",
             weight_lr=self.weight_lr,
+            rate_scaling=self.rate_scaling,
             optimiser=self.optimiser,
             schedule=schedule,
             energy=Energy(loss=self._loss, output_precision=self.output_precision),

@@ -100,7 +100,7 @@ def as_used(flags: TrainFlags, dataset: Dataset, network: Network, algorithm: Ab
     """Return the flags with every value that was left to a default. What has no meaning for the method or the solver is
     None."""
     config = train_config(flags, dataset).chosen(network, algorithm)
-    values = {name: getattr(config, name) for name in ("weight_lr", "precision", "evaluate_every")}
+    values = {name: getattr(config, name) for name in ("weight_lr", "rate_scaling", "precision", "evaluate_every")}
     values["batch_size"] = config.batches(dataset).batch_size
     values |= {"init": flags.init or PARAMETERISATIONS[flags.parameterisation].init, "task": dataset.schema.task}
     if dataset.schema.columns is not None and flags.test is None:

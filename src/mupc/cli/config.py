@@ -22,7 +22,8 @@ SOLVER_FLAGS = ("activity_lr", "momentum", "inference_steps", "inference_tol", "
 """Settings that not every solver has."""
 FOLLOWERS: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(("method", "solver"), ("solver", *SOLVER_FLAGS, "weight_lr", "output_precision")),
-    "parameterisation": ("init",),
+    "parameterisation": ("init", "rate_scaling", "weight_lr"),
+    "rate_scaling": ("weight_lr",),
 }
 """Settings whose defaults follow another one."""
 
@@ -105,6 +106,7 @@ def read(path: str | Path, where: str = "--config ") -> ConfigFile:
 
 def from_dict(values: Mapping[str, object], where: str = "the configuration", version: int = FORMAT) -> TrainFlags:
     """Return flags from plain values of a format. Unknown keys and values of a wrong type are refused."""
+    values = {"rate_scaling": "none", **values}  # without it, a run was before rates were scaled
     if version == FORMAT:
         return typed(TrainFlags, values, where)
     return TrainFlags(**format_1.resolved(vars(typed(TrainFlags, {**format_1.DEFAULTS, **values}, where))))

@@ -14,6 +14,7 @@ Optimiser = Literal["adam", "adamw", "adagrad", "lion", "momentum", "nadam", "rm
 Schedule = Literal["constant", "cosine", "linear", "warmup-cosine"]
 Precision = Literal["float32", "tf32", "bf16", "float64"]
 AutoPrecision = Literal["auto", "float32", "tf32", "bf16", "float64"]
+RateScaling = Literal["mup", "none"]
 FigureFormat = Literal["png", "pdf", "svg"]
 Solver = Literal["gd", "adam", "error-space", "exact-linear", "ode"]
 
@@ -138,8 +139,15 @@ class LearningFlags:
     """Passes through the training data; may be a fraction."""
     batch_size: Annotated[int | None, hint("(default: 64, or all samples if there are fewer)")] = None
     """Samples per step."""
-    weight_lr: Annotated[float | None, hint("(default: error-space and bp 0.01, others 0.1)")] = None
-    """Learning rate of the weights. It carries over between widths and depths with μPC; others need less."""
+    weight_lr: Annotated[float | None, hint("(default: error-space and bp 0.02, others 0.1; not scaled: 0.01, 0.1)")] = None
+    """Learning rate of the weights. With μPC it carries over between widths and depths."""
+    rate_scaling: Annotated[RateScaling | None, hint("(default: mup with μPC, others none)")] = None
+    """Scale it for each kind of weight, so that the rate of a small network is right for a large one; none: as in the
+    paper, the same for all."""
+    base_width: int = 64
+    """Width at which the rate is as given."""
+    base_hidden_layers: int = 8
+    """Number of hidden layers at which the rate is as given."""
     optimiser: Optimiser = "adam"
     """Weight optimiser."""
     schedule: Schedule = "constant"

@@ -187,7 +187,8 @@ class ReachMeter:
             return None
         config = self.config
         solution = infer(network, self.x, self.y, self.solver, energy=config.energy, precision=config.precision)
-        found = credit_reach(network, solution, self.x, self.y, optimiser=self.config.optimiser)
+        base = config.base(network)
+        found = credit_reach(network, solution, self.x, self.y, optimiser=config.optimiser, base=base)
         return found if np.all(np.isfinite(found.gradient_norms)) else None
 
 
@@ -210,6 +211,7 @@ def _run(
     how = "" if flags.solver is None else f" by {flags.solver}, λ = {flags.output_precision:g}"
     session.say(f"{dataset.name}: {size}, {flags.parameterisation}, {flags.method}{how}")
     session.say(path := config.compute_path(network, algorithm))
+    session.say(config.describe_rates(network))
     unscaled = targets_warning(dataset.schema, dataset.train.targets)
     session.warn([unscaled] if unscaled else [])
     with recorder.progress, warnings.catch_warnings():

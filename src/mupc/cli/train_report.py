@@ -143,7 +143,8 @@ def describe_reach(flags: TrainFlags, reach: Record) -> str:
 
 def _cure(flags: TrainFlags) -> str:
     if flags.method == "pc" and flags.solver not in (None, SOLVER):
-        better = PC(ErrorSpace()).defaults._asdict()  # what was given would stay
+        defaults = PC(ErrorSpace()).defaults  # what was given would stay
+        better = {"weight_lr": defaults.weight_lr, "output_precision": defaults.output_precision}
         given = [
             f"{flag(name)} {value:g}" for name, value in better.items() if getattr(flags, name) not in (None, value)
         ]

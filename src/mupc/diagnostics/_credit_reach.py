@@ -11,7 +11,7 @@ import numpy as np
 from ..inference import Energy, Solution, as_targets, check_solution, half_square
 from ..io import checks
 from ..learning import Optimiser, backprop_gradients, checked_inputs, solution_gradients
-from ..network import Network, Rows
+from ..network import BaseSize, Network, Rows
 
 
 class LearningLimit(NamedTuple):
@@ -72,7 +72,7 @@ class CreditReach:
     - `entry_sizes`, `backprop_sizes`: their root mean square entries, which an optimiser compares with its ε.
     - `backprop_cosines`: the cosine between the two (NaN where one is zero, and in the unsupervised case).
     - `energy_shares`: each layer's share of the energy, so that they sum to one.
-    - `threshold`: the smallest entry size that learns with the optimiser. `learning_layers`: the number of layers that
+    - `threshold`: the smallest entry size of hidden weights that learns with the optimiser. `learning_layers`: the number of layers that
       do. `reach`: the same without a gap, counted down from the readout.
     - `regime`: `shallow`, `backprop-like`, `equilibrium` or `unconverged`; `evidence` holds the numbers behind it.
     """
@@ -120,12 +120,14 @@ def credit_reach(
     *,
     optimiser: str = "adam",
     epsilon: int | float | None = None,
+    base: BaseSize | None = None,
 ) -> CreditReach:
     """Measure how far down the weight gradients of a solution reach.
 
     **Arguments:** the network, a `mupc.Solution`, the batch it was inferred for (x may be None in the unsupervised
     case), and the name of the `optimiser` that will use the gradients. `epsilon` replaces the
-    optimiser's own, which is 1e-8 for Adam.
+    optimiser's own, which is 1e-8 for Adam. `base`: the base size of scaled rates, from which ε scales as well;
+    `TrainConfig.base(network)` has that of a run.
 
     **Example:**
 
@@ -154,7 +156,9 @@ def credit_reach(
     sizes = norms / roots
     dots = np.array([np.dot(a, b) for a, b in zip(pc, bp, strict=True)])
     cosines = _ratio(dots, norms * backprop_norms)
-    learns = layers_that_learn(sizes, optimiser, epsilon)
+    growth = np.ones(len(sizes)) if base is None else _gradient_growth(network, base)
+    least = learning_threshold(sizes / growth, optimiser) if epsilon is None else epsilon
+    learns = layers_that_learn(sizes / growth, optimiser, epsilon)
     left = float(jnp.sqrt(jnp.sum(solution.errors**2) / solution.errors.shape[1]))
     return CreditReach(
         gradient_norms=norms,
@@ -163,7 +167,7 @@ def credit_reach(
         backprop_sizes=backprop_norms / roots,
         backprop_cosines=cosines,
         energy_shares=_energy_shares(network, solution, y, energy),
-        threshold=learning_threshold(sizes, optimiser) if epsilon is None else epsilon,
+        threshold=least * growth[len(growth) // 2],
         learning_layers=int(learns.sum()),
         reach=len(learns) if learns.all() else int(np.argmin(learns[::-1])),
         evidence=Evidence(
@@ -172,6 +176,12 @@ def credit_reach(
             relative_gradient=float(solution.gradient_norm) / left if left > 0 else np.nan,
         ),
     )
+
+
+def _gradient_growth(network: Network, base: BaseSize) -> np.ndarray:
+    """Return for each layer how much larger gradients are than at the base size."""
+    first, hidden, last = (scale.weight for scale in network.rate_scales(base).gradients)
+    return np.array([first, *[hidden] * (network.hidden_layers - 1), last])
 
 
 def learning_threshold(entry_sizes: np.ndarray, optimiser: Optimiser = "adam") -> float:

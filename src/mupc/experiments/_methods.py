@@ -70,7 +70,7 @@ def backpropagation(beta: float, depth: int) -> AbstractAlgorithm:
 
 @dataclasses.dataclass(frozen=True)
 class FigureMethod:
-    """How a network is built and trained."""
+    """How a network is built and trained. The paper does not scale rates with the network's size."""
 
     label: str
     parameterisation: str = "mupc"
@@ -79,6 +79,7 @@ class FigureMethod:
     output_precision: float = 1.0
     activity_decay: float = 0.0
     skip: int = 1
+    rate_scaling: str = "none"
 
 
 ERROR_SPACE = {f"error-space-{precision:g}": precision for precision in (1.0, 0.1, 0.03, 0.01)}

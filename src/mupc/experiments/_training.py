@@ -201,6 +201,7 @@ def train(
         "evaluate_every": first.evaluate_every,
         "augment": first.augment,
         "precision": first.precision,
+        "rate_scaling": method.rate_scaling,
         "metrics": metrics,
         "checkpoints": None if context.scratch is None else Scratch(context.scratch / folder),
         "stop": context.stop,

@@ -10,12 +10,13 @@ import optax
 from jaxtyping import Array, Float, Int
 
 from ..inference import Batch, Energy
-from ..network import POLICIES, AbstractNetwork, Outputs, Precision, PRNGKeyArray, Scalar
-from ._optimiser import SCHEDULES, Optimiser, is_decoupled, update_rule
+from ..network import POLICIES, AbstractNetwork, BaseSize, Outputs, Precision, PRNGKeyArray, Scalar
+from ._optimiser import SCHEDULES, Optimiser, as_at_base, is_decoupled, update_rule
 
 
 class LearningContext(eqx.Module):
-    """The settings of learning: the energy, the optimiser with its rate and schedule, and the precision."""
+    """The settings of learning: the energy, the optimiser with its rate and schedule, and the precision. `base` is the
+    size from which rates are scaled; None: they are not."""
 
     energy: Energy
     weight_lr: Scalar
@@ -23,6 +24,7 @@ class LearningContext(eqx.Module):
     schedule: str = eqx.field(static=True)
     total_steps: Int[Array, ""]
     precision: str = eqx.field(static=True)
+    base: BaseSize | None = eqx.field(static=True, default=None)
 
     @property
     def policy(self) -> Precision:
@@ -41,7 +43,11 @@ class LearningContext(eqx.Module):
         decay = penalty.penalty_gradient if penalty.penalises_weights else None
         floating = jnp.result_type(float)
         factor = SCHEDULES[self.schedule](step.astype(floating), self.total_steps.astype(floating))
-        return update_rule(self.optimiser, self.weight_lr * factor.astype(self.weight_lr.dtype), decay)
+        return update_rule(self.optimiser, self.weight_lr * factor.astype(self.weight_lr.dtype), self.base, decay)
+
+    def gradient_sizes(self, gradients: AbstractNetwork) -> Float[Array, " all_layers"]:
+        """Return the root mean square entry of each layer's gradient, as the optimiser sees it."""
+        return jnp.sqrt(as_at_base(gradients, self.base).per_layer(lambda layer: layer.mean_square()))
 
 
 class AlgorithmState(eqx.Module):
@@ -67,7 +73,7 @@ class AlgorithmState(eqx.Module):
 
 class StepReport(NamedTuple):
     """The report of a step: the loss of the prediction before learning, the energy that inference left, and the root
-    mean square entry of each layer's gradient."""
+    mean square entry of each layer's gradient, as the optimiser sees it."""
 
     loss: Scalar
     energy: Scalar
@@ -75,9 +81,11 @@ class StepReport(NamedTuple):
 
 
 class Defaults(NamedTuple):
-    """The settings that suit an algorithm: the learning rate of the weights, and λ."""
+    """The settings that suit an algorithm: the learning rate of the weights where it is scaled with the network's size,
+    and where it is not; and λ."""
 
     weight_lr: float
+    unscaled_weight_lr: float
     output_precision: float
 
 
@@ -122,8 +130,3 @@ class AbstractAlgorithm(eqx.Module):
     @abc.abstractmethod
     def tuned(self, network: AbstractNetwork, batch: Batch, context: LearningContext) -> "AbstractAlgorithm":
         """Return the algorithm with settings that suit the network now."""
-
-
-def gradient_sizes(gradients: AbstractNetwork) -> Float[Array, " all_layers"]:
-    """Return the root mean square entry of each layer's gradient."""
-    return jnp.sqrt(gradients.per_layer(lambda layer: layer.mean_square()))

@@ -5,7 +5,7 @@ import jax.numpy as jnp
 from ..inference import Batch, Energy
 from ..io import checks
 from ..network import AbstractNetwork, Outputs, Precision, PRNGKeyArray
-from ._algorithm import AbstractAlgorithm, AlgorithmState, Defaults, LearningContext, StepReport, gradient_sizes
+from ._algorithm import AbstractAlgorithm, AlgorithmState, Defaults, LearningContext, StepReport
 from ._gradients import backprop_step, check_backprop
 
 
@@ -25,7 +25,7 @@ class BP(AbstractAlgorithm):
 
     @property
     def defaults(self) -> Defaults:
-        return Defaults(weight_lr=0.01, output_precision=1.0)
+        return Defaults(weight_lr=0.02, unscaled_weight_lr=0.01, output_precision=1.0)
 
     def check(self, energy: Energy, unsupervised: bool) -> None:
         check_backprop(energy)
@@ -45,7 +45,7 @@ class BP(AbstractAlgorithm):
         network = context.policy.cast(state.network)
         gradients, prediction = backprop_step(network, batch, context.learned_energy, context.policy)
         loss = jnp.mean(context.energy.output_loss(prediction, batch.y))
-        return state.descended(gradients, context), StepReport(loss, loss, gradient_sizes(gradients))
+        return state.descended(gradients, context), StepReport(loss, loss, context.gradient_sizes(gradients))
 
     def predict(self, network: AbstractNetwork, batch: Batch, context: LearningContext) -> Outputs:
         return network.forward_pass(batch.x, context.policy.full)[1]

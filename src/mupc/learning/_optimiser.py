@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import optax
 
 from ..io import checks
-from ..network import Real, Scalar
+from ..network import AbstractNetwork, BaseSize, Real, Scalar
 
 WARMUP_FRACTION = 0.05
 
@@ -100,16 +100,22 @@ def is_decoupled(optimiser: Optimiser) -> bool:
 
 
 def update_rule(
-    optimiser: Optimiser, rate: Real, decay: Callable[[optax.Params], optax.Params] | None = None
+    optimiser: Optimiser,
+    rate: Real,
+    base: BaseSize | None = None,
+    decay: Callable[[optax.Params], optax.Params] | None = None,
 ) -> optax.GradientTransformation:
     """Return the update rule with this rate, which may be traced: a new one needs no new program.
 
-    An optax transformation comes back as it is, with its own rate. `decay` of the weights, times the rate, is
-    subtracted separately from the update.
+    An optax transformation comes back as it is, with its own rate. With a `base` size, rates are scaled from there.
+    `decay` of the weights, times the rate, is subtracted separately from the update. It is not scaled, so that weights
+    of every size decay by the same share.
     """
     if isinstance(optimiser, optax.GradientTransformation):
         return optimiser
     rule = OPTIMISERS[optimiser](rate)
+    if base is not None:
+        rule = _rescaled(rule, base)
     if decay is None:
         return rule
 
@@ -117,3 +123,23 @@ def update_rule(
         return jax.tree.map(lambda u, d: u - rate * d, updates, decay(weights))
 
     return optax.chain(rule, optax.stateless(subtract))
+
+
+def as_at_base(gradients: AbstractNetwork, base: BaseSize | None) -> AbstractNetwork:
+    """Return gradients as large as those of a network of the base size; unchanged without one."""
+    if base is None:
+        return gradients
+    return gradients.scaled([scale.inverse for scale in gradients.rate_scales(base).gradients])
+
+
+def _rescaled(rule: optax.GradientTransformation, base: BaseSize) -> optax.GradientTransformation:
+    """Return a rule that works as at the base size: it sees gradients of the size that they have there, so that an ε or
+    a start of its sums means the same, and its updates shrink as the parameterisation asks for."""
+
+    def update(
+        gradients: AbstractNetwork, state: optax.OptState, weights: optax.Params | None = None
+    ) -> tuple[AbstractNetwork, optax.OptState]:
+        updates, state = rule.update(as_at_base(gradients, base), state, weights)
+        return updates.scaled(gradients.rate_scales(base).updates), state
+
+    return optax.GradientTransformation(rule.init, update)

@@ -14,7 +14,7 @@ from ..inference import (
     why_no_kernels,
 )
 from ..network import AbstractNetwork, Outputs, Precision, PRNGKeyArray
-from ._algorithm import AbstractAlgorithm, AlgorithmState, Defaults, LearningContext, StepReport, gradient_sizes
+from ._algorithm import AbstractAlgorithm, AlgorithmState, Defaults, LearningContext, StepReport
 from ._gradients import solution_gradients
 
 
@@ -43,8 +43,8 @@ class PC(AbstractAlgorithm):
     @property
     def defaults(self) -> Defaults:
         if isinstance(self.solver, ErrorSpace):
-            return Defaults(weight_lr=0.01, output_precision=0.01)
-        return Defaults(weight_lr=0.1, output_precision=1.0)
+            return Defaults(weight_lr=0.02, unscaled_weight_lr=0.01, output_precision=0.01)
+        return Defaults(weight_lr=0.1, unscaled_weight_lr=0.1, output_precision=1.0)
 
     def check(self, energy: Energy, unsupervised: bool) -> None:
         """Accept everything: solvers check the problem themselves."""
@@ -61,7 +61,7 @@ class PC(AbstractAlgorithm):
         gradients = solution_gradients(network, solution, inputs, context.learned_energy)
         reached = solution.output if batch.free_input else solution.prediction
         loss = jnp.mean(context.energy.output_loss(reached, batch.y))
-        report = StepReport(loss, solution.energy, gradient_sizes(gradients))
+        report = StepReport(loss, solution.energy, context.gradient_sizes(gradients))
         return state.descended(gradients, context), report
 
     def predict(self, network: AbstractNetwork, batch: Batch, context: LearningContext) -> Outputs:

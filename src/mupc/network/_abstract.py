@@ -1,14 +1,15 @@
 """The interface of a network."""
 
 import abc
-from collections.abc import Callable
-from typing import NamedTuple
+from collections.abc import Callable, Sequence
+from typing import NamedTuple, Self
 
 import equinox as eqx
 from jaxtyping import Array, Float, PyTree
 
 from ._layer import Dense
 from ._precision import Precision
+from ._rate_scales import BaseSize, LayerScale, RateScales
 from ._types import Inputs, Outputs, Rows
 
 PerLayer = Float[Array, " all_layers"]
@@ -63,3 +64,16 @@ class AbstractNetwork(eqx.Module):
     @abc.abstractmethod
     def per_layer(self, function: Callable[[Dense], Array]) -> PerLayer:
         """Apply a function to the weights of every layer; return its values from the input to the readout."""
+
+    @property
+    @abc.abstractmethod
+    def why_no_rate_rule(self) -> str | None:
+        """What about this network has no rule for scaling learning rates, after "no rule for"; None if there is one."""
+
+    @abc.abstractmethod
+    def rate_scales(self, base: BaseSize) -> RateScales:
+        """Return how gradients and updates compare with those of the base size, if there is a rule."""
+
+    @abc.abstractmethod
+    def scaled(self, scales: Sequence[LayerScale]) -> Self:
+        """Return the network, or gradients or updates of it, with every kind of weight times its factor."""

@@ -34,6 +34,10 @@ class Dense(eqx.Module):
         weight = precision.contract("...bo,...bi->...oi", e, u) * (-multiplier / e.shape[-2])
         return Dense(weight, None if self.bias is None else -jnp.mean(e, axis=-2))
 
+    def scaled(self, weight: float, bias: float) -> "Dense":
+        """Return the layer with its weights and its biases times a factor each."""
+        return Dense(weight * self.weight, None if self.bias is None else bias * self.bias)
+
     def squared_norm(self) -> Float[Array, "*layers"]:
         """Return ‖W‖² of each layer."""
         return jnp.sum(self.weight**2, axis=(-2, -1))

@@ -1,6 +1,7 @@
 """The residual MLP of Eq. 1: an input layer, hidden layers stacked on a leading axis, and a readout."""
 
 from collections.abc import Callable, Sequence
+from typing import Self
 
 import equinox as eqx
 import jax
@@ -16,6 +17,7 @@ from ._coerce import as_inputs, check_key
 from ._layer import Dense
 from ._parameterisation import PARAMETERISATIONS, ROLES, Multipliers, initialise
 from ._precision import Precision, resolve_precision
+from ._rate_scales import BaseSize, LayerScale, RateScales
 from ._recurrence import LayerState, recurrence
 from ._types import Activities, Elementwise, Initialiser, Inputs, Outputs, PRNGKeyArray, Rows
 
@@ -94,9 +96,7 @@ class Network(AbstractNetwork):
         row = checks.lookup("parameterisation", parameterisation, PARAMETERISATIONS)
         self.parameterisation = row.name
         if multipliers is None:
-            depth_factor = depth + 1 if skip else 1
-            first, hidden, last = (row.multiplier(*weight, depth_factor) for weight in self.weight_roles)
-            self.multipliers = first, hidden, last
+            self.multipliers = self._own_multipliers(depth)
         else:
             self.multipliers = _as_multipliers(multipliers)
 
@@ -175,6 +175,38 @@ class Network(AbstractNetwork):
     def per_layer(self, function: Callable[[Dense], Array]) -> PerLayer:
         """Apply a function to the weights of every layer; return its values from the input to the readout."""
         return jnp.concatenate([jnp.atleast_1d(function(part)) for part in (self.input, self.hidden, self.readout)])
+
+    def _own_multipliers(self, hidden_layers: int) -> Multipliers:
+        """Return the multipliers of the parameterisation."""
+        row = PARAMETERISATIONS[self.parameterisation]
+        depth_factor = self._depth_factor(hidden_layers)
+        first, hidden, last = (row.multiplier(*weight, depth_factor) for weight in self.weight_roles)
+        return first, hidden, last
+
+    def _depth_factor(self, hidden_layers: int) -> int:
+        return hidden_layers + 1 if self.skip else 1
+
+    @property
+    def why_no_rate_rule(self) -> str | None:
+        if PARAMETERISATIONS[self.parameterisation].learning is None:
+            return f"the parameterisation {self.parameterisation}"
+        own = self._own_multipliers(self.hidden_layers)
+        return None if self.multipliers == own else "multipliers of your own"
+
+    def rate_scales(self, base: BaseSize) -> RateScales:
+        rule = PARAMETERISATIONS[self.parameterisation].learning
+        assert rule is not None
+        growth = self.width / base.width, self._depth_factor(self.hidden_layers) / self._depth_factor(base.hidden_layers)
+        gradients, updates = (
+            tuple(LayerScale(*(getattr(kind, of).over(*growth) for kind in rule[role])) for role in ROLES)
+            for of in ("gradient", "update")
+        )
+        return RateScales(gradients, updates)
+
+    def scaled(self, scales: Sequence[LayerScale]) -> Self:
+        layers = (self.input, self.hidden, self.readout)
+        scaled = tuple(layer.scaled(*factors) for layer, factors in zip(layers, scales, strict=True))
+        return eqx.tree_at(lambda n: (n.input, n.hidden, n.readout), self, scaled)
 
 
 def _check_size(network: Network, depth: int) -> None:

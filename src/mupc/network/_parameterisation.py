@@ -1,13 +1,15 @@
-"""The parameterisations of Table 1, each one row: how weights start, and what multiplies them.
+"""The parameterisations of Table 1, each one row: how weights start, what multiplies them, and how fast they learn.
 
 A layer computes a·W·φ(z) + b. A row gives the variance of Gaussian weights as a function of the fan-in, and for each
 role of a layer (input, hidden, readout) its multiplier a as a function of the fan-in and of the depth factor, which is
-L with skip connections and 1 without.
+L with skip connections and 1 without. Where rates can be made to transfer, the row also gives how gradients and
+updates of each role grow with the network (`docs/rate-scaling.md` derives it).
 """
 
 import dataclasses
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -22,6 +24,32 @@ Multiplier = Callable[[int, int], float]
 ROLES = ("input", "hidden", "readout")
 
 
+class Growth(NamedTuple):
+    """A power of the width N times a power of the depth factor L."""
+
+    width: float = 0.0
+    depth: float = 0.0
+
+    def over(self, width: float, depth: float) -> float:
+        """Return by how much it grows with a network that is so many times as wide and as deep."""
+        return float(width**self.width * depth**self.depth)
+
+
+class LearningGrowth(NamedTuple):
+    """How the gradient of a weight grows with the network, and how its updates have to, so that every layer and the
+    output move as much in one step at any size."""
+
+    gradient: Growth
+    update: Growth
+
+
+class RoleGrowth(NamedTuple):
+    """The same for the weights and for the biases of a role."""
+
+    weight: LearningGrowth
+    bias: LearningGrowth
+
+
 @dataclasses.dataclass(frozen=True)
 class Parameterisation:
     """One row of the table."""
@@ -32,6 +60,7 @@ class Parameterisation:
     input: Multiplier
     hidden: Multiplier
     readout: Multiplier
+    learning: Mapping[str, RoleGrowth] | None = None
 
     def multiplier(self, role: str, fan_in: int, depth_factor: int) -> float:
         """Return the multiplier of a layer with this role."""
@@ -55,12 +84,29 @@ def _inverse_root_with_depth(fan_in: int, depth_factor: int) -> float:
     return (fan_in * depth_factor) ** -0.5
 
 
+_SAME = Growth()
+_DEPTH_MUP = {
+    # how the gradient and the update of weights grow, then those of biases, as powers of N and L
+    "input": RoleGrowth(
+        LearningGrowth(Growth(width=-1), _SAME),
+        LearningGrowth(Growth(width=-1), _SAME),
+    ),
+    "hidden": RoleGrowth(
+        LearningGrowth(Growth(width=-1.5, depth=-0.5), Growth(width=-0.5, depth=-0.5)),
+        LearningGrowth(Growth(width=-1), Growth(depth=-1)),
+    ),
+    "readout": RoleGrowth(
+        LearningGrowth(Growth(width=-1), _SAME),
+        LearningGrowth(_SAME, _SAME),
+    ),
+}
+
 PARAMETERISATIONS = {
     row.name: row
     for row in (
         # name, initial weights, their variance, then the multipliers of input, hidden layers and readout
         Parameterisation("sp", "gaussian", _inverse, _one, _one, _one),
-        Parameterisation("mupc", "gaussian", _one, _inverse_root, _inverse_root_with_depth, _inverse),
+        Parameterisation("mupc", "gaussian", _one, _inverse_root, _inverse_root_with_depth, _inverse, _DEPTH_MUP),
         Parameterisation("ntp", "gaussian", _one, _inverse_root, _inverse_root_with_depth, _inverse_root),
         Parameterisation("orthogonal", "orthogonal", _inverse, _one, _one, _one),
     )

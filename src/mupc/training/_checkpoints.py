@@ -145,6 +145,7 @@ def describe_run(
         "weight_lr": context.weight_lr if isinstance(context.optimiser, str) else None,
         "optimiser": context.optimiser,
         "schedule": context.schedule,
+        "rate_scaling": "none" if context.base is None else f"mup from {context.base}",
         "batch_size": source.batch_size,
         "augment": source.augments,
         "key": jr.key_data(source.key).tolist(),
@@ -159,11 +160,11 @@ def describe_run(
 
 
 def _upgraded(about: dict[str, Any]) -> dict[str, Any]:
-    """Return what a checkpoint says in today's words: an optax transformation has no other rate, and since format 2 the
-    solver is part of an algorithm."""
+    """Return what a checkpoint says in today's words: rates were not scaled, an optax transformation has no other rate,
+    and since format 2 the solver is part of an algorithm."""
     if not isinstance(about.get("settings"), dict):
         return about
-    settings = dict(about["settings"])
+    settings = {"rate_scaling": "none"} | about["settings"]
     if settings.get("optimiser") == OPTAX_RULE:
         settings["weight_lr"] = str(None)
     if about["format"] > 1:

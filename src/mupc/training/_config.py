@@ -15,7 +15,7 @@ from ..data import BatchStream, DataError, Dataset, RawSamples, from_arrays
 from ..inference import CROSS_ENTROPY, AbstractSolver, Energy, ErrorSpace, as_energy, traced
 from ..io import checks
 from ..learning import PC, AbstractAlgorithm, LearningContext, Optimiser, check_optimiser
-from ..network import POLICIES, AbstractNetwork, Real, check_network, resolve_precision
+from ..network import POLICIES, AbstractNetwork, BaseSize, Real, check_network, resolve_precision
 from ._batches import BatchSource, SampleFormat, StoredBatches, bucket, learned, padded
 from ._compute_path import AUTO, choose_precision, describe_path
 from ._step import TrainJob
@@ -27,6 +27,8 @@ HALVE = "halve-lr"
 ON_DIVERGENCE = ("stop", HALVE)
 FILL = "fill"
 LAST_BATCH = ("drop", FILL)
+MUP, NOT_SCALED = "mup", "none"
+RATE_SCALING = (MUP, NOT_SCALED)
 Path = str | os.PathLike[str]
 Arrays = tuple[RawSamples, ArrayLike]
 """Samples and their targets, as `mupc.data.from_arrays` takes them."""
@@ -60,6 +62,10 @@ class TrainConfig:
     - `energy`: `mupc.Energy(...)`; its λ, too, follows the algorithm by default.
     - `precision`: as for `mupc.infer`, or `"auto"`: bf16 products with float32 sums where a GPU's kernels take them,
       otherwise that of the weights. `result.compute_path` says what ran.
+    - `rate_scaling`: `"mup"` scales the learning rate of each kind of weight with width and depth, so that the rate of a
+      small network is right for a large one; it is as given at `base_hidden_layers` layers of `base_width`. `"none"`
+      takes it as it is at every size, as the paper does. By default `"mup"` where there is a rule: for μPC with a named
+      optimiser. `docs/rate-scaling.md` has the factors.
     - `optimiser`: a name such as `"adam"` or `"sgd"`, or any optax transformation, which then brings its own rate.
       `schedule`: `"constant"`, `"cosine"`, `"linear"` or `"warmup-cosine"`.
     - `last_batch`: `"drop"` leaves out the samples at the end of an epoch that do not make a whole batch; `"fill"`
@@ -93,6 +99,9 @@ class TrainConfig:
     patience: int | None = None
     restore_best: bool | None = None
     last_batch: str = "drop"
+    rate_scaling: str | None = None
+    base_width: int = BaseSize().width
+    base_hidden_layers: int = BaseSize().hidden_layers
 
     def __post_init__(self) -> None:
         as_energy(self.energy)
@@ -104,6 +113,10 @@ class TrainConfig:
         checks.boolean("unsupervised", self.unsupervised)
         checks.boolean("augment", self.augment)
         checks.integer("keep", self.keep, 1)
+        for name in ("base_width", "base_hidden_layers"):
+            object.__setattr__(self, name, checks.integer(name, getattr(self, name), 1))
+        if self.rate_scaling not in (None, *RATE_SCALING):
+            raise checks.unknown("rate_scaling", self.rate_scaling, RATE_SCALING)
         for name in ("evaluate_every", "checkpoint_every", "patience"):
             if (every := getattr(self, name)) is not None:
                 object.__setattr__(self, name, checks.integer(name, every, 1))
@@ -165,14 +178,47 @@ class TrainConfig:
 
     def chosen(self, network: AbstractNetwork, algorithm: AbstractAlgorithm) -> "TrainConfig":
         """Return the settings as used: what was left to the algorithm and the network is chosen."""
-        defaults = algorithm.defaults
-        own = defaults.weight_lr if isinstance(self.optimiser, str) else None
+        defaults, base = algorithm.defaults, self.base(network)
+        own = defaults.unscaled_weight_lr if base is None else defaults.weight_lr
+        if not isinstance(self.optimiser, str):
+            own = None
         return dataclasses.replace(
             self,
+            rate_scaling=NOT_SCALED if base is None else MUP,
             weight_lr=own if self.weight_lr is None else self.weight_lr,
             energy=as_energy(self.energy, defaults.output_precision),
             precision=choose_precision(self.precision, network, algorithm, self.objective, self.unsupervised).name,
         )
+
+    def base(self, network: AbstractNetwork) -> BaseSize | None:
+        """Return the size from which rates are scaled; None if they are not. Refuse to scale without a rule."""
+        missing = self._why_no_rule(network)
+        base = BaseSize(self.base_width, self.base_hidden_layers)
+        if self.rate_scaling == MUP and missing is not None:
+            raise checks.ArgumentError(
+                "rate_scaling", f'= "{MUP}" has no rule for {missing}.', f'Use "{NOT_SCALED}", or leave it out.'
+            )
+        scales = self.rate_scaling != NOT_SCALED and missing is None
+        if base != BaseSize() and not scales:
+            raise checks.ArgumentError(
+                "base_width" if base.width != BaseSize().width else "base_hidden_layers",
+                "has no effect, because learning rates are not scaled.",
+                "Leave it out.",
+            )
+        return base if scales else None
+
+    def _why_no_rule(self, network: AbstractNetwork) -> str | None:
+        return network.why_no_rate_rule if isinstance(self.optimiser, str) else "an optax transformation of your own"
+
+    def describe_rates(self, network: AbstractNetwork) -> str:
+        """Return a line on how learning rates are scaled, or why they are not."""
+        base = self.base(network)
+        if base is not None:
+            roles = [weight.role for weight in network.weight_roles]
+            factor = network.rate_scales(base).updates[roles.index("hidden")].weight
+            return f"learning rates scaled from {base}: hidden weights × {factor:.3g}"
+        missing = self._why_no_rule(network)
+        return "learning rates not scaled" + ("" if missing is None else f": no rule for {missing}")
 
     def compute_path(self, network: AbstractNetwork, algorithm: AbstractAlgorithm) -> str:
         """Return a line on what computes: the precision, the device and its kernels, or why they are not used."""
@@ -264,6 +310,7 @@ class TrainConfig:
             schedule=self.schedule,
             total_steps=jnp.asarray(plan.total),
             precision=policy.name,
+            base=self.base(network),
         )
         source = BatchSource(
             raw=padded(dataset.train.raw, bucket(len(dataset.train))),

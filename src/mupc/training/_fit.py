@@ -91,6 +91,7 @@ def fit(
 
             progress = stack.enter_context(TrainProgress())
             progress.say(path)
+            progress.say(config.describe_rates(network))
             callbacks = [*callbacks, progress]
         loop = TrainLoop(job, plan, evaluate, callbacks, policy, config, stop)
         (result,) = loop.run(job.algorithm.init(network, job.context), path)
