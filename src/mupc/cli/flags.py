@@ -139,7 +139,9 @@ class LearningFlags:
     """Passes through the training data; may be a fraction."""
     batch_size: Annotated[int | None, hint("(default: 64, or all samples if there are fewer)")] = None
     """Samples per step."""
-    weight_lr: Annotated[float | None, hint("(default: error-space and bp 0.02, others 0.1; not scaled: 0.01, 0.1)")] = None
+    weight_lr: Annotated[
+        float | None, hint("(default: error-space and bp 0.02, others 0.1; not scaled: 0.01, 0.1)")
+    ] = None
     """Learning rate of the weights. With μPC it carries over between widths and depths."""
     rate_scaling: Annotated[RateScaling | None, hint("(default: mup with μPC, others none)")] = None
     """Scale it for each kind of weight, so that the rate of a small network is right for a large one; none: as in the

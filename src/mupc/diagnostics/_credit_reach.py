@@ -72,8 +72,8 @@ class CreditReach:
     - `entry_sizes`, `backprop_sizes`: their root mean square entries, which an optimiser compares with its ε.
     - `backprop_cosines`: the cosine between the two (NaN where one is zero, and in the unsupervised case).
     - `energy_shares`: each layer's share of the energy, so that they sum to one.
-    - `threshold`: the smallest entry size of hidden weights that learns with the optimiser. `learning_layers`: the number of layers that
-      do. `reach`: the same without a gap, counted down from the readout.
+    - `threshold`: the smallest entry size of hidden weights that learns with the optimiser. `learning_layers`: the
+      number of layers that do. `reach`: the same without a gap, counted down from the readout.
     - `regime`: `shallow`, `backprop-like`, `equilibrium` or `unconverged`; `evidence` holds the numbers behind it.
     """
 

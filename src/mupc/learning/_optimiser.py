@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import optax
 
 from ..io import checks
-from ..network import AbstractNetwork, BaseSize, Real, Scalar
+from ..network import AbstractNetwork, BaseSize, LayerScale, Real, Scalar
 
 WARMUP_FRACTION = 0.05
 
@@ -129,7 +129,8 @@ def as_at_base(gradients: AbstractNetwork, base: BaseSize | None) -> AbstractNet
     """Return gradients as large as those of a network of the base size; unchanged without one."""
     if base is None:
         return gradients
-    return gradients.scaled([scale.inverse for scale in gradients.rate_scales(base).gradients])
+    growth = gradients.rate_scales(base).gradients
+    return gradients.scaled([LayerScale(1 / weight, 1 / bias) for weight, bias in growth])
 
 
 def _rescaled(rule: optax.GradientTransformation, base: BaseSize) -> optax.GradientTransformation:

@@ -8,7 +8,7 @@ from ._layer import Dense
 from ._mlp import Network, forward
 from ._parameterisation import PARAMETERISATIONS, Multipliers
 from ._precision import POLICIES, Precision, resolve_precision
-from ._rate_scales import BaseSize
+from ._rate_scales import BaseSize, LayerScale
 from ._recurrence import recurrence
 from ._saved import (
     OWN,

@@ -2,7 +2,7 @@
 
 import abc
 from collections.abc import Callable, Sequence
-from typing import NamedTuple, Self
+from typing import NamedTuple
 
 import equinox as eqx
 from jaxtyping import Array, Float, PyTree
@@ -75,5 +75,5 @@ class AbstractNetwork(eqx.Module):
         """Return how gradients and updates compare with those of the base size, if there is a rule."""
 
     @abc.abstractmethod
-    def scaled(self, scales: Sequence[LayerScale]) -> Self:
+    def scaled(self, scales: Sequence[LayerScale]) -> "AbstractNetwork":
         """Return the network, or gradients or updates of it, with every kind of weight times its factor."""

@@ -1,7 +1,6 @@
 """The residual MLP of Eq. 1: an input layer, hidden layers stacked on a leading axis, and a readout."""
 
 from collections.abc import Callable, Sequence
-from typing import Self
 
 import equinox as eqx
 import jax
@@ -196,14 +195,10 @@ class Network(AbstractNetwork):
     def rate_scales(self, base: BaseSize) -> RateScales:
         rule = PARAMETERISATIONS[self.parameterisation].learning
         assert rule is not None
-        growth = self.width / base.width, self._depth_factor(self.hidden_layers) / self._depth_factor(base.hidden_layers)
-        gradients, updates = (
-            tuple(LayerScale(*(getattr(kind, of).over(*growth) for kind in rule[role])) for role in ROLES)
-            for of in ("gradient", "update")
-        )
-        return RateScales(gradients, updates)
+        depth, base_depth = map(self._depth_factor, (self.hidden_layers, base.hidden_layers))
+        return rule(self.width / base.width, depth / base_depth)
 
-    def scaled(self, scales: Sequence[LayerScale]) -> Self:
+    def scaled(self, scales: Sequence[LayerScale]) -> "Network":
         layers = (self.input, self.hidden, self.readout)
         scaled = tuple(layer.scaled(*factors) for layer, factors in zip(layers, scales, strict=True))
         return eqx.tree_at(lambda n: (n.input, n.hidden, n.readout), self, scaled)

@@ -2,14 +2,13 @@
 
 A layer computes a·W·φ(z) + b. A row gives the variance of Gaussian weights as a function of the fan-in, and for each
 role of a layer (input, hidden, readout) its multiplier a as a function of the fan-in and of the depth factor, which is
-L with skip connections and 1 without. Where rates can be made to transfer, the row also gives how gradients and
-updates of each role grow with the network (`docs/rate-scaling.md` derives it).
+L with skip connections and 1 without. Where rates can be made to transfer, the row also has a rule for them, derived in
+`docs/rate-scaling.md`.
 """
 
 import dataclasses
 import math
-from collections.abc import Callable, Mapping
-from typing import NamedTuple
+from collections.abc import Callable
 
 import jax
 import jax.numpy as jnp
@@ -17,37 +16,14 @@ import jax.random as jr
 from jaxtyping import Array, Float
 
 from ..io import checks
+from ._rate_scales import LayerScale, RateScales
 from ._types import Initialiser, PRNGKeyArray
 
 Multipliers = tuple[float, float, float]
 Multiplier = Callable[[int, int], float]
+RateRule = Callable[[float, float], RateScales]
+"""A function of how many times as wide as the base a network is, and how many times as large its depth factor is."""
 ROLES = ("input", "hidden", "readout")
-
-
-class Growth(NamedTuple):
-    """A power of the width N times a power of the depth factor L."""
-
-    width: float = 0.0
-    depth: float = 0.0
-
-    def over(self, width: float, depth: float) -> float:
-        """Return by how much it grows with a network that is so many times as wide and as deep."""
-        return float(width**self.width * depth**self.depth)
-
-
-class LearningGrowth(NamedTuple):
-    """How the gradient of a weight grows with the network, and how its updates have to, so that every layer and the
-    output move as much in one step at any size."""
-
-    gradient: Growth
-    update: Growth
-
-
-class RoleGrowth(NamedTuple):
-    """The same for the weights and for the biases of a role."""
-
-    weight: LearningGrowth
-    bias: LearningGrowth
 
 
 @dataclasses.dataclass(frozen=True)
@@ -60,7 +36,7 @@ class Parameterisation:
     input: Multiplier
     hidden: Multiplier
     readout: Multiplier
-    learning: Mapping[str, RoleGrowth] | None = None
+    learning: RateRule | None = None
 
     def multiplier(self, role: str, fan_in: int, depth_factor: int) -> float:
         """Return the multiplier of a layer with this role."""
@@ -84,29 +60,20 @@ def _inverse_root_with_depth(fan_in: int, depth_factor: int) -> float:
     return (fan_in * depth_factor) ** -0.5
 
 
-_SAME = Growth()
-_DEPTH_MUP = {
-    # how the gradient and the update of weights grow, then those of biases, as powers of N and L
-    "input": RoleGrowth(
-        LearningGrowth(Growth(width=-1), _SAME),
-        LearningGrowth(Growth(width=-1), _SAME),
-    ),
-    "hidden": RoleGrowth(
-        LearningGrowth(Growth(width=-1.5, depth=-0.5), Growth(width=-0.5, depth=-0.5)),
-        LearningGrowth(Growth(width=-1), Growth(depth=-1)),
-    ),
-    "readout": RoleGrowth(
-        LearningGrowth(Growth(width=-1), _SAME),
-        LearningGrowth(_SAME, _SAME),
-    ),
-}
+def _depth_mup(wider: float, deeper: float) -> RateScales:
+    same, narrower, root = 1.0, 1 / wider, (wider * deeper) ** -0.5
+    return RateScales(  # of input, hidden layers and readout: weights, then biases
+        gradients=(LayerScale(narrower, narrower), LayerScale(narrower * root, narrower), LayerScale(narrower, same)),
+        updates=(LayerScale(same, same), LayerScale(root, 1 / deeper), LayerScale(same, same)),
+    )
+
 
 PARAMETERISATIONS = {
     row.name: row
     for row in (
-        # name, initial weights, their variance, then the multipliers of input, hidden layers and readout
+        # name, initial weights, their variance, the multipliers of input, hidden layers and readout, the rate rule
         Parameterisation("sp", "gaussian", _inverse, _one, _one, _one),
-        Parameterisation("mupc", "gaussian", _one, _inverse_root, _inverse_root_with_depth, _inverse, _DEPTH_MUP),
+        Parameterisation("mupc", "gaussian", _one, _inverse_root, _inverse_root_with_depth, _inverse, _depth_mup),
         Parameterisation("ntp", "gaussian", _one, _inverse_root, _inverse_root_with_depth, _inverse_root),
         Parameterisation("orthogonal", "orthogonal", _inverse, _one, _one, _one),
     )

@@ -1,4 +1,4 @@
-"""Factors that let a learning rate mean the same at every size, relative to a base size."""
+"""The size for which a learning rate is given, and how gradients and updates differ at other sizes."""
 
 from typing import NamedTuple
 
@@ -19,15 +19,10 @@ class LayerScale(NamedTuple):
     weight: float
     bias: float
 
-    @property
-    def inverse(self) -> "LayerScale":
-        """One over each."""
-        return LayerScale(1 / self.weight, 1 / self.bias)
-
 
 class RateScales(NamedTuple):
-    """For every kind of weight, from the input to the readout: how large its gradients and its updates are, relative to
-    those at the base size."""
+    """For input, hidden layers and readout: how large gradients are next to those at the base size, and how large
+    updates have to be, so that features and outputs move as much in a step."""
 
     gradients: tuple[LayerScale, ...]
     updates: tuple[LayerScale, ...]

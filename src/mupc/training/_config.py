@@ -62,10 +62,10 @@ class TrainConfig:
     - `energy`: `mupc.Energy(...)`; its λ, too, follows the algorithm by default.
     - `precision`: as for `mupc.infer`, or `"auto"`: bf16 products with float32 sums where a GPU's kernels take them,
       otherwise that of the weights. `result.compute_path` says what ran.
-    - `rate_scaling`: `"mup"` scales the learning rate of each kind of weight with width and depth, so that the rate of a
-      small network is right for a large one; it is as given at `base_hidden_layers` layers of `base_width`. `"none"`
-      takes it as it is at every size, as the paper does. By default `"mup"` where there is a rule: for μPC with a named
-      optimiser. `docs/rate-scaling.md` has the factors.
+    - `rate_scaling`: `"mup"` gives each kind of weight a factor on its learning rate, so that the rate of a small
+      network is right for a large one. All factors are one at `base_hidden_layers` layers of `base_width`. `"none"`
+      takes the rate as it is at every size, as the paper does. By default `"mup"` where there is a rule: for μPC with
+      a named optimiser. `docs/rate-scaling.md` has the factors.
     - `optimiser`: a name such as `"adam"` or `"sgd"`, or any optax transformation, which then brings its own rate.
       `schedule`: `"constant"`, `"cosine"`, `"linear"` or `"warmup-cosine"`.
     - `last_batch`: `"drop"` leaves out the samples at the end of an epoch that do not make a whole batch; `"fill"`
@@ -179,9 +179,9 @@ class TrainConfig:
     def chosen(self, network: AbstractNetwork, algorithm: AbstractAlgorithm) -> "TrainConfig":
         """Return the settings as used: what was left to the algorithm and the network is chosen."""
         defaults, base = algorithm.defaults, self.base(network)
-        own = defaults.unscaled_weight_lr if base is None else defaults.weight_lr
-        if not isinstance(self.optimiser, str):
-            own = None
+        own = None
+        if isinstance(self.optimiser, str):
+            own = defaults.unscaled_weight_lr if base is None else defaults.weight_lr
         return dataclasses.replace(
             self,
             rate_scaling=NOT_SCALED if base is None else MUP,
