@@ -5,6 +5,7 @@ import json
 
 import pytest
 
+import mupc as library
 from mupc.cli import train_job, train_report
 from mupc.cli.building import SOLVERS, as_used, build, load_data
 from mupc.cli.config import SOLVER_FLAGS, TrainFlags, from_dict, load
@@ -24,6 +25,9 @@ MEANT = {
     "exact-linear": {"inference_steps": 1, "weight_lr": 0.1},
     "ode": {"end_time": 10.0, "inference_steps": 4096, "inference_tol": 0.001, "weight_lr": 0.1},
 }
+
+REACHING, UNSCALED, _ = library.PC(library.ErrorSpace()).defaults
+"""The rate of error space, and of backpropagation, scaled and not."""
 
 
 def used(**flags):
@@ -53,7 +57,7 @@ def test_what_format_1_meant(solver):
     old = from_dict({"solver": solver, "hidden_layers": 3}, version=1)
     unused = dict.fromkeys(SOLVER_FLAGS)
     always = {"solver": solver, "hidden_layers": 3, "output_precision": 1.0, "precision": "float32", "batch_size": 64}
-    assert old == TrainFlags(**unused | always | MEANT[solver])
+    assert old == TrainFlags(**unused | always | {"rate_scaling": "none"} | MEANT[solver])
     assert from_dict({}, version=1).solver == "gd"
 
 
@@ -75,13 +79,13 @@ def test_every_value_is_kept_as_used(solver):
     off = {"data_dir", "target", "test", "inference_tol"}
     assert {name for name, value in vars(found).items() if value is None} - off == meaningless
     assert found.output_precision == (0.01 if found.solver == "error-space" else 1.0)
-    assert found.weight_lr == (0.01 if found.solver == "error-space" else 0.1)
+    assert found.weight_lr == (REACHING if found.solver == "error-space" else 0.1)
     assert used(**vars(found)) == found
 
 
 def test_backpropagation_as_used():
     found = used(**SMALL, method="bp", solver="gd", activity_lr=0.3)
-    assert found.weight_lr == 0.01 and found.evaluate_every == 2
+    assert found.weight_lr == REACHING and found.evaluate_every == 2
     assert {found.solver, found.output_precision, *(getattr(found, name) for name in SOLVER_FLAGS)} == {None}
     assert used(**SMALL, method="bp", weight_lr=0.3).weight_lr == 0.3
 
@@ -110,10 +114,19 @@ def repeated(mupc, tmp_path, monkeypatch):
         ({}, ("--solver", "gd", "--weight-lr", "0.01"), {"solver": "gd", "weight_lr": 0.01}),
         ({"solver": "gd"}, ("--solver", "error-space", "--weight-lr", "0.1"), {"weight_lr": 0.1, "activity_lr": None}),
         ({"solver": "gd", "weight_lr": 0.3}, ("--solver", "gd"), {"weight_lr": 0.3}),
-        ({"solver": "gd"}, ("--method", "bp"), {"solver": None, "weight_lr": 0.01, "activity_lr": None}),
-        ({"method": "bp", "weight_lr": 0.3}, ("--method", "pc"), {"solver": "error-space", "weight_lr": 0.01}),
-        ({}, ("--parameterisation", "orthogonal"), {"init": "orthogonal"}),
-        ({"parameterisation": "orthogonal"}, ("--parameterisation", "mupc"), {"init": "gaussian"}),
+        ({"solver": "gd"}, ("--method", "bp"), {"solver": None, "weight_lr": REACHING, "activity_lr": None}),
+        ({"method": "bp", "weight_lr": 0.3}, ("--method", "pc"), {"solver": "error-space", "weight_lr": REACHING}),
+        (
+            {},
+            ("--parameterisation", "orthogonal"),
+            {"init": "orthogonal", "rate_scaling": "none", "weight_lr": UNSCALED},
+        ),
+        (
+            {"parameterisation": "orthogonal"},
+            ("--parameterisation", "mupc"),
+            {"init": "gaussian", "rate_scaling": "mup"},
+        ),
+        ({}, ("--rate-scaling", "none"), {"weight_lr": UNSCALED}),
     ],
 )
 def test_what_follows_another_setting(repeated, earlier, argv, changed):
@@ -132,3 +145,12 @@ def test_the_cost_of_many_steps_is_told():
     assert "1000 steps" in line and "--inference-steps 32 would take about 1/31 of the time" in line
     for changes in ({"inference_steps": 32}, {"solver": "error-space"}, {"hidden_layers": 128, "inference_steps": 128}):
         assert train_report.notes(deep, dataclasses.replace(deep, **changes)) == []
+
+
+def test_a_configuration_without_scaling_means_none():
+    """It was written before rates were scaled. A run of today says what it did."""
+    for version in (1, 2):
+        assert from_dict({"hidden_layers": 3}, version=version).rate_scaling == "none"
+    assert used().rate_scaling == "mup"
+    assert used(parameterisation="sp").rate_scaling == "none"
+    assert from_dict(vars(used())).rate_scaling == "mup"

@@ -139,6 +139,7 @@ class Framed(mupc.AbstractNetwork):
 
     weight_roles = property(lambda self: self.inner.weight_roles)
     layer_count = property(lambda self: self.inner.layer_count)
+    why_no_rate_rule = property(lambda self: self.inner.why_no_rate_rule)
 
     def __call__(self, x):
         return self.inner(x)
@@ -155,6 +156,12 @@ class Framed(mupc.AbstractNetwork):
 
     def per_layer(self, function):
         return self.inner.per_layer(function)
+
+    def rate_scales(self, base):
+        return self.inner.rate_scales(base)
+
+    def scaled(self, scales):
+        return eqx.tree_at(lambda network: network.inner, self, self.inner.scaled(scales))
 
 
 @pytest.mark.slow

@@ -281,7 +281,7 @@ LINEAR = {"solver": mupc.BP(), "optimiser": "sgd", "evaluate_every": 12, "epochs
 @pytest.mark.slow
 def test_halving_the_rate_leads_out_of_a_divergence(tmp_path):
     """A linear network that bears a rate of 2, but neither 4 nor more."""
-    options = LINEAR | {"net": network(activation="linear"), "weight_lr": 16.0}
+    options = LINEAR | {"net": network(activation="linear"), "weight_lr": 16.0, "rate_scaling": "none"}
     with pytest.warns(RuntimeWarning, match="diverged between step 0 and step 12"):
         fit(**options)
     result = fit(**options, on_divergence="halve-lr")

@@ -68,7 +68,8 @@ def test_fit_equals_a_plain_loop(evaluate_every):
         return [(w, jnp.zeros_like(b)) for w, b in slopes]
 
     want = plain_training(net, data, 8, 12, 0.05, gradients_of)  # six batches an epoch: two epochs
-    result = mupc.fit(net, data, SOLVER, epochs=2, weight_lr=0.05, batch_size=8, evaluate_every=evaluate_every)
+    options = {"epochs": 2, "weight_lr": 0.05, "batch_size": 8, "rate_scaling": "none"}
+    result = mupc.fit(net, data, SOLVER, **options, evaluate_every=evaluate_every)
     assert result.steps == 12
     assert not result.diverged
     for (got, _), (w, _) in zip(reference.parameters(result.network), want, strict=True):
@@ -79,7 +80,7 @@ def test_fit_equals_a_plain_loop(evaluate_every):
 
 @pytest.mark.parametrize(
     ("algorithm", "rate", "output_precision"),
-    [(None, 0.01, 0.01), (mupc.ErrorSpace(), 0.01, 0.01), (SOLVER, 0.1, 1.0), (mupc.BP(), 0.01, 1.0)],
+    [(None, 0.02, 0.01), (mupc.ErrorSpace(), 0.02, 0.01), (SOLVER, 0.1, 1.0), (mupc.BP(), 0.02, 1.0)],
 )
 def test_the_learning_rate_and_output_precision_follow_the_algorithm(algorithm, rate, output_precision):
     data, net, options = dataset(), network(), {"epochs": 0.5, "batch_size": 8}
@@ -118,7 +119,7 @@ def test_bp_equals_a_plain_loop():
         return jnp.sum((y - reference.feedforward(params, x, a, jnp.tanh, 1)[1]) ** 2) / (2 * len(y))
 
     want = plain_training(net, data, 8, 7, 0.02, jax.grad(loss))
-    result = mupc.fit(net, data, mupc.BP(), epochs=7 / 6, weight_lr=0.02, batch_size=8)
+    result = mupc.fit(net, data, mupc.BP(), epochs=7 / 6, weight_lr=0.02, batch_size=8, rate_scaling="none")
     for got, pair in zip(reference.parameters(result.network), want, strict=True):
         np.testing.assert_allclose(got[0], pair[0], rtol=0, atol=1e-10)
         np.testing.assert_allclose(got[1], pair[1], rtol=0, atol=1e-10)
@@ -152,7 +153,7 @@ def test_weights_decay_beside_the_update_and_only_if_asked(optimiser, move, deca
             m, v, update = move(m, v, np.asarray(g), step)
             shrink = decay * leaf if leaf.ndim == 2 else 0  # biases do not decay
             params[i], moments[i] = leaf - 0.02 * (update + shrink), (m, v)
-    options = {"epochs": 3, "weight_lr": 0.02, "batch_size": 8}
+    options = {"epochs": 3, "weight_lr": 0.02, "batch_size": 8, "rate_scaling": "none"}
     result = mupc.fit(net, data, mupc.BP(), optimiser=optimiser, energy=mupc.Energy(weight_decay=decay), **options)
     for got, want in zip(jax.tree.leaves(reference.parameters(result.network)), params, strict=True):
         np.testing.assert_allclose(got, want, rtol=0, atol=1e-10)
@@ -224,13 +225,14 @@ def test_divergence_keeps_the_last_good_network():
 )
 def test_schedules_multiply_the_rate(schedule):
     data, net = dataset(), network()
-    result = mupc.fit(net, data, SOLVER, epochs=2, weight_lr=0.05, batch_size=8, schedule=schedule, optimiser="sgd")
+    options = {"epochs": 2, "batch_size": 8, "rate_scaling": "none"}
+    result = mupc.fit(net, data, SOLVER, weight_lr=0.05, schedule=schedule, optimiser="sgd", **options)
     shapes = {
         "cosine": optax.cosine_decay_schedule(0.05, 12),
         "linear": optax.linear_schedule(0.05, 0.0, 12),
         "warmup-cosine": optax.warmup_cosine_decay_schedule(0.0, 0.05, 1, 12),
     }
-    want = mupc.fit(net, data, SOLVER, epochs=2, batch_size=8, optimiser=optax.sgd(shapes[schedule]))
+    want = mupc.fit(net, data, SOLVER, optimiser=optax.sgd(shapes[schedule]), **options)
     np.testing.assert_allclose(result.network.hidden.weight, want.network.hidden.weight, rtol=0, atol=1e-9)
 
 

@@ -164,7 +164,9 @@ def _upgraded(about: dict[str, Any]) -> dict[str, Any]:
     and since format 2 the solver is part of an algorithm."""
     if not isinstance(about.get("settings"), dict):
         return about
-    settings = {"rate_scaling": "none"} | about["settings"]
+    settings = dict(about["settings"])
+    if "optimiser" in settings:
+        settings.setdefault("rate_scaling", "none")
     if settings.get("optimiser") == OPTAX_RULE:
         settings["weight_lr"] = str(None)
     if about["format"] > 1:
