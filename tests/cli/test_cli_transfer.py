@@ -14,6 +14,7 @@ import pytest
 
 import mupc as library
 from mupc import cli
+from mupc.cli.flags import UpdateFlags
 from mupc.cli.transfer import GridFlags, TransferDataFlags, TransferLearningFlags
 from mupc.plots import transfer as plots
 from mupc.sweep import AT_EDGE, TransferCell
@@ -45,7 +46,8 @@ def test_run_folder_and_screen(transfer):
     about = run.json("config.json")
     assert set(about) == {"format", "config", "versions", "device", "precision", "seed"}
     used = {"large_width": 8, "weight_lrs": [0.2, 0.05], "solver": "gd", "output_precision": 1.0, "init": "gaussian"}
-    assert about["config"].items() >= (used | {"precision": "float32", "task": "classification"}).items()
+    used |= {"precision": "float32", "task": "classification", "rate_scaling": "mup", "base_width": 64}
+    assert about["config"].items() >= used.items()
     summary = run.json("summary.json")
     with jax.enable_x64(False):
         fit = library.fit(
@@ -59,7 +61,8 @@ def test_run_folder_and_screen(transfer):
     assert summary["regret"] == pytest.approx(summary["used"]["train_loss"] / lowest - 1)
     assert summary["saved"] == 0 and summary["diverged"] is False
     assert summary["large"]["size"] == {"width": 8, "hidden_layers": 2} and len(summary["large"]["cells"]) == 2
-    assert run.out.splitlines()[0] == "tuning 2 hidden layers of 8 …"
+    scaled = "small network: learning rates scaled from 8 hidden layers of 64: hidden weights × 4.9"
+    assert run.out.splitlines()[:2] == [scaled, "tuning 2 hidden layers of 8 …"]
     assert f"regret: {100 * summary['regret']:.3g} %" in run.out
     assert "saved: tuning took 100 % of the operations" in run.out
     assert run.out.splitlines()[-1] == f"run folder {run.folder}"
@@ -188,24 +191,51 @@ def test_a_solver_without_a_rate(transfer, monkeypatch):
     assert run.code == 0, run.err
     assert asked == [(8, 6), (12, 1)] and [row["activity_lr"] for row in run.metrics] == [None] * 7
     config = run.json("config.json")["config"]
-    assert config["weight_lrs"] == [0.05, 0.02, 0.01, 0.005, 0.002, 0.001] and config["output_precision"] == 0.01
-    assert config["activity_lrs"] is None and (run.folder / "figures" / "transfer.png").exists()
+    assert config["weight_lrs"] == [0.1, 0.04, 0.02, 0.01, 0.004, 0.002] and config["output_precision"] == 0.01
+    assert (
+        config["activity_lrs"] is None
+        and config["rate_scaling"] == "mup"
+        and (run.folder / "figures" / "transfer.png").exists()
+    )
     assert transfer().code == 0 and len(asked) == 2  # everything is finished
 
 
-def test_a_folder_of_an_earlier_version_goes_on(transfer, monkeypatch):
-    """Format 1 does not say the solver, and has nulls where format 2 says what was used."""
+@pytest.mark.parametrize("version", [1, 2])
+def test_a_folder_of_an_earlier_version_goes_on(transfer, monkeypatch, version):
+    """Format 1 does not say the solver, and has nulls where format 2 says what was used. Rates were not scaled."""
     stand_in(monkeypatch, 0.25)
-    run = transfer()
+    run = transfer("--rate-scaling", "none")
     about = run.json("config.json")
-    for name in ("solver", "target", "one_hot", "task", "test"):
+    newer = ["method", "rate_scaling", "base_width", "base_hidden_layers"]
+    for name in newer if version == 2 else [*newer, "solver", "target", "one_hot", "task", "test"]:
         del about["config"][name]
-    about["config"]["init"] = about.pop("format") and None
+    if version == 1:
+        about["config"]["init"] = about.pop("format") and None
     (run.folder / "config.json").write_text(json.dumps(about))
     asked = stand_in(monkeypatch, 0.25)
-    assert transfer().code == 0 and asked == []
+    scaled = transfer()
+    assert scaled.code == cli.USAGE_ERROR and len(scaled.err.splitlines()) == 1
+    assert "holds another run (its rate_scaling is none)" in scaled.err
+    assert transfer("--rate-scaling", "none").code == 0 and asked == []
     (run.folder / "config.json").write_text(json.dumps(about))
-    assert "its solver is gd" in transfer("--solver", "adam").err
+    assert "its solver is gd" in transfer("--rate-scaling", "none", "--solver", "adam").err
+
+
+def test_rates_without_scaling_and_without_predictive_coding(transfer, monkeypatch):
+    """The default grid follows the rates that `mupc train` would take."""
+    asked = stand_in(monkeypatch, 0.25)
+    monkeypatch.setattr(sys.modules[__name__], "TINY", ["--width", "8", "--large-width", "12", "--seeds", "1"])
+    backprop = transfer("--method", "bp", "--inference-steps", "2", name="bp")
+    assert backprop.code == 0 and "note: --inference-steps 2 has no effect with --method bp" in backprop.out
+    config = backprop.json("config.json")["config"]
+    assert (config["solver"], config["activity_lrs"], config["weight_lrs"][2]) == (None, None, 0.02)
+    plain = transfer("--solver", "error-space", "--rate-scaling", "none", "--inference-steps", "2", name="plain")
+    config = plain.json("config.json")["config"]
+    assert (config["rate_scaling"], config["weight_lrs"][2], config["inference_steps"]) == ("none", 0.01, 2)
+    assert "small network: learning rates not scaled" in plain.out
+    assert asked == [(8, 6), (12, 1)] * 2
+    other = transfer("--solver", "error-space", "--inference-steps", "2", name="plain")
+    assert other.code == cli.USAGE_ERROR and "(its rate_scaling is none)" in other.err  # not: its weight_lrs
 
 
 def test_divergence_is_remembered(transfer, monkeypatch):
@@ -242,6 +272,10 @@ def test_folders_of_other_runs_are_refused(transfer, train, monkeypatch):
         (["--skip", "2"], "Use a shorter skip"),
         (["--large-width", "300000"], "a network of this size needs"),
         (["--validation", "2"], "a fraction between 0 and 1"),
+        (["--base-width", "0"], "--base-width must be at least 1, got 0"),
+        (["--rate-scaling", "mup", "--parameterisation", "sp"], "has no rule for the parameterisation sp"),
+        (["--rate-scaling", "none", "--base-hidden-layers", "4"], "--base-hidden-layers has no effect"),
+        (["--method", "bp"], "--activity-lrs has no effect with --method bp"),
     ],
 )
 def test_mistakes(transfer, argv, help):
@@ -253,9 +287,9 @@ def test_mistakes(transfer, argv, help):
 
 
 def test_defaults_are_those_of_the_library():
-    flags = {**vars(GridFlags()), **vars(TransferLearningFlags())}
+    flags = vars(GridFlags()) | vars(TransferLearningFlags()) | vars(UpdateFlags())
     defaults = {field.name: field.default for of in (TrainConfig, TransferStudy) for field in dataclasses.fields(of)}
-    for name in ("optimiser", "schedule", "seed", "seeds", "inference_steps", "verify"):
+    for name in (*vars(UpdateFlags()), "seed", "seeds", "inference_steps", "verify"):
         assert flags[name] == defaults[name], name
     assert (flags["epochs"], flags["batch_size"]) == (EPOCHS, BATCH_SIZE)
     assert TransferDataFlags().validation == inspect.signature(library.transfer).parameters["validation"].default

@@ -6,6 +6,7 @@ import re
 
 import jax.random as jr
 import numpy as np
+import optax
 import pytest
 
 import mupc
@@ -90,12 +91,13 @@ def test_any_solver(monkeypatch):
     both = mupc.transfer(DIGITS, **SIZES, weight_lrs=[0.1], activity_lrs=[0.3], solver=mupc.Optax.adam)
     assert both.chosen.rates == (0.1, 0.3)
     assert [algorithm.solver.steps for algorithms in made for algorithm in algorithms] == [2, 3]
-    for solver, lowest in ((mupc.ErrorSpace(cg_steps=3), 0.001), (mupc.BP(), 0.001), (mupc.ExactLinear(), 0.01)):
+    for solver, lowest in ((mupc.ErrorSpace(cg_steps=3), 0.002), (mupc.BP(), 0.002), (mupc.ExactLinear(), 0.01)):
         made.clear()
         found = mupc.transfer(DIGITS, **SIZES, solver=solver, activation="linear", verify=True)
         assert found.chosen.rates == (lowest, None) and found.at_edge(found.chosen)
         assert {getattr(algorithm, "solver", algorithm) for each in made for algorithm in each} == {solver}
         assert [len(algorithms) for algorithms in made] == [6, 2]
+    assert mupc.transfer(DIGITS, **SIZES, solver=mupc.BP(), rate_scaling="none").chosen.weight_lr == 0.001
 
 
 @pytest.mark.parametrize(
@@ -189,6 +191,10 @@ def test_finished_cells_are_not_trained_again(monkeypatch):
         ({"activation": "rleu"}, "activation 'rleu' is not known. Did you mean 'relu'"),
         ({"validation": 2.0}, "a fraction between 0 and 1"),
         ({"epochs": 0}, "epochs must be greater than 0"),
+        ({"base_hidden_layers": 0}, "base_hidden_layers must be at least 1, got 0"),
+        ({"rate_scaling": "mup", "parameterisation": "ntp"}, "has no rule for the parameterisation ntp"),
+        ({"rate_scaling": "mpu"}, "rate_scaling 'mpu' is not known. Did you mean 'mup'"),
+        ({"optimiser": optax.adam(0.1)}, "optimiser brings a rate of its own, and none is left to tune"),
     ],
 )
 def test_bad_arguments(options, message):

@@ -16,6 +16,7 @@ Precision = Literal["float32", "tf32", "bf16", "float64"]
 AutoPrecision = Literal["auto", "float32", "tf32", "bf16", "float64"]
 RateScaling = Literal["mup", "none"]
 FigureFormat = Literal["png", "pdf", "svg"]
+Method = Literal["pc", "bp"]
 Solver = Literal["gd", "adam", "error-space", "exact-linear", "ode"]
 
 ACTIVITY_LR = {"gd": 0.05, "adam": 0.01}
@@ -104,7 +105,7 @@ class NetworkFlags(FormFlags, SizeFlags):  # the flags of the last base come fir
 class InferenceFlags:
     """How activities settle before the weights learn (method pc)."""
 
-    method: Literal["pc", "bp"] = "pc"
+    method: Method = "pc"
     """Predictive coding, or backpropagation as a baseline on the same network."""
     solver: Annotated[Solver | None, hint(f"(default: {SOLVER})")] = None
     """Gradient descent (the paper's), Adam, Gauss–Newton (reaches all layers), exact (linear) or the gradient flow."""
@@ -132,8 +133,8 @@ class InferenceFlags:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class LearningFlags:
-    """How the weights learn."""
+class PaceFlags:
+    """How long weights learn, and how fast."""
 
     epochs: float = 5.0
     """Passes through the training data; may be a fraction."""
@@ -143,9 +144,15 @@ class LearningFlags:
         float | None, hint("(default: error-space and bp 0.02, others 0.1; not scaled: 0.01, 0.1)")
     ] = None
     """Learning rate of the weights. With μPC it carries over between widths and depths."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class UpdateFlags:
+    """How a learning rate turns into updates of the weights."""
+
     rate_scaling: Annotated[RateScaling | None, hint("(default: mup with μPC, others none)")] = None
-    """Scale it for each kind of weight, so that the rate of a small network is right for a large one; none: as in the
-    paper, the same for all."""
+    """Scale the rate for each kind of weight, so that the rate of a small network is right for a large one; none: as in
+    the paper, the same for all."""
     base_width: int = 64
     """Width at which the rate is as given."""
     base_hidden_layers: int = 8
@@ -154,12 +161,18 @@ class LearningFlags:
     """Weight optimiser."""
     schedule: Schedule = "constant"
     """Course of the learning rate."""
+    precision: AutoPrecision = "auto"
+    """Number format of matrix products; auto: bf16 where a GPU's kernels take it, otherwise float32."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class LearningFlags(UpdateFlags, PaceFlags):
+    """How the weights learn."""
+
     weight_decay: float = 0.0
     """Penalty on the squares of weights."""
     orthogonality: float = 0.0
     """Penalty on weights that are not orthogonal."""
-    precision: AutoPrecision = "auto"
-    """Number format of matrix products; auto: bf16 where a GPU's kernels take it, otherwise float32."""
     seed: int = 0
     """Seed of the initial weights, the order of batches and the validation split."""
     evaluate_every: Annotated[int | None, hint("(default: ten times in all, at least once an epoch)")] = None

@@ -5,24 +5,25 @@ from typing import Annotated
 
 import tyro
 
-from ..sweep import ACTIVITY_LRS, weight_lrs
+from ..sweep import ACTIVITY_LRS, WEIGHT_FACTORS
 from .flags import (
-    AutoPrecision,
     FigureFlags,
     FormFlags,
     InferenceSteps,
     Loss,
-    Optimiser,
+    Method,
     OutputPrecision,
-    Schedule,
     Solver,
     SourceFlags,
+    UpdateFlags,
     hint,
 )
 from .runner import Command, CommandResult, Session
 
 RATES = "FLOAT [FLOAT ...]"
-TRIED, TRIED_BY_GD = (" ".join(map(str, weight_lrs(default))) for default in (0.01, 0.1))
+TUNED_SOLVER: Solver = "gd"
+"""The solver that is tuned by default, because it has a rate of its own."""
+FACTORS, STEP_SIZES = (" ".join(map(str, values)) for values in (WEIGHT_FACTORS, ACTIVITY_LRS))
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -55,13 +56,11 @@ class GridFlags:
     weight_lrs: Annotated[
         tuple[float, ...] | None,
         tyro.conf.arg(
-            aliases=["--etas"], metavar=RATES, help_behavior_hint=f"(default: {TRIED_BY_GD}; error-space {TRIED})"
+            aliases=["--etas"], metavar=RATES, help_behavior_hint=f"(default: that of `mupc train` times {FACTORS})"
         ),
     ] = None
     """Learning rates η of the weights."""
-    activity_lrs: Annotated[tuple[float, ...] | None, hint(f"(default: {' '.join(map(str, ACTIVITY_LRS))})", RATES)] = (
-        None
-    )
+    activity_lrs: Annotated[tuple[float, ...] | None, hint(f"(default: {STEP_SIZES})", RATES)] = None
     """Step sizes of gd and adam, on the energy of one sample (the paper's β is 64 times this)."""
     seeds: int = 3
     """How many seeds to average over."""
@@ -79,7 +78,9 @@ class TransferLearningFlags:
     """Passes through the training data; may be a fraction."""
     batch_size: int = 64
     """Samples per step."""
-    solver: Solver = "gd"
+    method: Method = "pc"
+    """Predictive coding, or backpropagation as a baseline on the same networks."""
+    solver: Annotated[Solver | None, hint(f"(default: {TUNED_SOLVER})")] = None
     """How to infer. The rates of gd and adam are tuned, too."""
     inference_steps: InferenceSteps = None
     """Steps of inference per batch."""
@@ -87,12 +88,6 @@ class TransferLearningFlags:
     """Loss at the output."""
     output_precision: OutputPrecision = None
     """Weight λ of the output loss in the energy."""
-    optimiser: Optimiser = "adam"
-    """Weight optimiser."""
-    schedule: Schedule = "constant"
-    """Course of the learning rate."""
-    precision: AutoPrecision = "auto"
-    """Number format of matrix products; auto: bf16 where a GPU's kernels take it, otherwise float32."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -112,6 +107,7 @@ class TransferFlags:
     network: tyro.conf.OmitArgPrefixes[TransferNetworkFlags]
     grid: tyro.conf.OmitArgPrefixes[GridFlags]
     learning: tyro.conf.OmitArgPrefixes[TransferLearningFlags]
+    updates: tyro.conf.OmitArgPrefixes[UpdateFlags]
     output: tyro.conf.OmitArgPrefixes[TransferOutputFlags]
 
 

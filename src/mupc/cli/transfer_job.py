@@ -29,16 +29,20 @@ from .building import (
     network_maker,
     network_options,
     number_format,
+    train_config,
 )
 from .config import FORMAT, TrainFlags, pick, read, typed
 from .display import plain_table
-from .flags import ACTIVITY_LR, NetworkFlags, SourceFlags
+from .flags import ACTIVITY_LR, NetworkFlags, SourceFlags, UpdateFlags
 from .run_folder import METRICS, RunFolder
 from .runner import FAILURE, CommandResult, Session
-from .transfer import TransferFlags
+from .train_report import notes
+from .transfer import TUNED_SOLVER, TransferFlags
 
-FORMAT_1: dict[str, object] = {"solver": "gd", "one_hot": False}
-"""What folders of format 1 do not say."""
+CHOSEN = ("solver", "rate_scaling", "task", "test", "init", "output_precision", "precision")
+"""Settings whose defaults follow others."""
+EARLIER = {"one_hot": False, "method": "pc", "solver": "gd", **vars(UpdateFlags()), "rate_scaling": "none"}
+"""What folders of earlier versions do not say."""
 LOSSES = {"train_loss": "training loss", "validation_loss": "validation loss", "test_loss": "test loss"}
 
 
@@ -48,13 +52,15 @@ def transfer(flags: TransferFlags, session: Session) -> CommandResult:
     **Arguments:** the flags of `mupc transfer`, and the session.
     """
     dataset = load_source(flags.data)
-    solver, config = _as_used(flags, dataset)
+    solver, config = _as_used(flags, dataset, session)
     folder = RunFolder(flags.output.out, "transfer", resumes=METRICS, format=flags.output.format)
     done = RecordedCells(folder, config)
     folder.write_config(config, format=FORMAT, precision=config["precision"], seed=flags.grid.seed)
-    network = flags.network
-    learning = {name: config[name] for name in vars(flags.grid) | vars(flags.learning) if name != "solver"}
+    network, groups = flags.network, (flags.grid, flags.learning, flags.updates)
+    learning = {name: config[name] for group in groups for name in vars(group) if name not in ("method", "solver")}
     energy = Energy(loss=learning.pop("loss"), output_precision=learning.pop("output_precision"))
+    if config["activity_lrs"] is None:
+        del learning["inference_steps"]  # the solver has them already
     begin, found = time.perf_counter(), None
     with folder.recording(), number_format(config["precision"]), warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)  # about numbers that are too large, which diverge
@@ -82,29 +88,37 @@ def transfer(flags: TransferFlags, session: Session) -> CommandResult:
     return CommandResult(summary)
 
 
-def _as_used(flags: TransferFlags, dataset: Dataset) -> tuple[TransferSolver, dict[str, Any]]:
+def _as_used(flags: TransferFlags, dataset: Dataset, session: Session) -> tuple[TransferSolver, dict[str, Any]]:
     """Return the solver, and all settings with what was left to a default. Both sizes have `inference_steps` of their
     own where it is None."""
-    form, grid, name = flags.network, flags.grid, flags.learning.solver
+    form, grid, learning = flags.network, flags.grid, vars(flags.learning)
+    if flags.learning.method == "pc":
+        learning = learning | {"solver": flags.learning.solver or TUNED_SOLVER}
     small = TrainFlags(
-        **pick(flags.data, SourceFlags), **pick(form, NetworkFlags), **vars(flags.learning), seed=grid.seed
+        **pick(flags.data, SourceFlags), **pick(form, NetworkFlags), **learning, **vars(flags.updates), seed=grid.seed
     )
     algorithm = make_algorithm(small)
     with number_format(small.precision):
-        used = as_used(small, dataset, eqx.filter_eval_shape(network_maker(small, dataset)), algorithm)
-    groups = (flags.data, form, grid, flags.learning)
+        network = eqx.filter_eval_shape(network_maker(small, dataset))
+        used = as_used(small, dataset, network, algorithm)
+    for line in notes(small, used):
+        session.say(f"note: {line}")
+    session.say(f"small network: {train_config(small, dataset).describe_rates(network)}")
+    groups = (flags.data, form, grid, flags.learning, flags.updates)
     config = {key: value for group in groups for key, value in vars(group).items()}
-    config |= {key: getattr(used, key) for key in ("task", "test", "init", "output_precision", "precision")}
+    config |= {key: getattr(used, key) for key in CHOSEN}
     if grid.weight_lrs is None:
-        config["weight_lrs"] = weight_lrs(algorithm.defaults.weight_lr)
-    if name not in ACTIVITY_LR:
+        assert used.weight_lr is not None
+        config["weight_lrs"] = weight_lrs(used.weight_lr)
+    if used.solver not in ACTIVITY_LR:
         if grid.activity_lrs is not None:
-            wrong = f"--activity-lrs has no effect with --solver {name}"
-            raise ValueError(f"{wrong}: leave it out, or use --solver {' or '.join(ACTIVITY_LR)}.")
+            which = "--method bp" if used.solver is None else f"--solver {used.solver}"
+            users = " or ".join(ACTIVITY_LR)
+            raise ValueError(f"--activity-lrs has no effect with {which}: leave it out, or use --solver {users}.")
         return algorithm, config
     if grid.activity_lrs is None:
         config["activity_lrs"] = ACTIVITY_LRS
-    return SOLVERS[name].make, config
+    return SOLVERS[used.solver].make, config
 
 
 @contextlib.contextmanager
@@ -139,8 +153,8 @@ class RecordedCells(collections.UserDict[tuple[NetworkSize, tuple[float, float |
         with contextlib.suppress(ValueError):
             found = read(folder.path)
             new = {} if found.format == FORMAT else {name: wanted[name] for name in ("init", "task")}
-            stored = found.settings if found.format == FORMAT else FORMAT_1 | found.settings | new
-        for name in {**wanted, **stored}:
+            stored = EARLIER | found.settings | new
+        for name in {"rate_scaling": "", **wanted, **stored}:  # first, because default rates follow it
             if name != "verify" and wanted.get(name) != stored.get(name):
                 raise ValueError(
                     f"--out {folder.path} holds another run (its {name} is {stored.get(name)}): choose another "

@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping, MutableMapping, Sequence
 from typing import Any, TypeVar
 
+import equinox as eqx
 import jax
 import jax.random as jr
 import numpy as np
@@ -27,7 +28,10 @@ ShowStage = Callable[[str, float], None]
 TransferSolver = AbstractAlgorithm | AbstractSolver | Callable[[float, int], AbstractSolver]
 """An algorithm or a solver that does not have a rate to tune, or a function of a rate and of steps that makes one."""
 FinishedCells = MutableMapping[tuple[NetworkSize, RatePair], TransferCell]
-TRAINING = ("epochs", "batch_size", "optimiser", "schedule", "precision", "energy", "seed")
+TRAINING = (
+    *("epochs", "batch_size", "optimiser", "schedule", "precision", "energy", "seed"),
+    *("rate_scaling", "base_width", "base_hidden_layers"),
+)
 """The settings of training that `transfer` takes."""
 EPOCHS = 3
 """How long `transfer` trains by default."""
@@ -61,8 +65,7 @@ class TransferStudy:
 
     def network(self, size: NetworkSize, seed: int) -> Network:
         """Return an untrained network."""
-        sizes = (self.dataset.in_size, self.dataset.out_size, *size)
-        return Network(*sizes, key=jr.key(seed), **self.network_options)
+        return _network(self.dataset, self.network_options, size, seed)
 
     def steps(self, size: NetworkSize) -> int:
         """Return the steps of inference, by default as many as hidden layers, as in the paper."""
@@ -132,6 +135,10 @@ class TransferStudy:
         return _pairs(_near(weight_lr, weight_lrs), _near(activity_lr, activity_lrs))
 
 
+def _network(dataset: Dataset, options: Mapping[str, Any], size: NetworkSize, seed: int) -> Network:
+    return Network(dataset.in_size, dataset.out_size, *size, key=jr.key(seed), **options)
+
+
 def _near(rate: Rate, rates: Sequence[Rate]) -> Sequence[Rate]:
     """Return a rate and those before and after it."""
     place = rates.index(rate)
@@ -182,6 +189,8 @@ def transfer(
       so both hold at any batch size.
     - `epochs` (default 3), `batch_size`, `optimiser`, `schedule`, `precision`, `energy`: as for `mupc.fit`, at both
       sizes.
+    - `rate_scaling`, `base_width`, `base_hidden_layers`: as for `mupc.fit`. Rates of both networks are relative to the
+      same base size, so that any base transfers equally well.
     - `seeds` (default 3), `seed` (default 0): how many seeds to average over, and the first of them.
     - `inference_steps`: of a solver with a rate; by default as many as hidden layers.
     - `verify` (default False): also train the large network with neighbouring rates of the grid, and with the
@@ -205,10 +214,17 @@ def transfer(
     """
     own, training, network_options = _split(settings)
     sizes = _size("small", small), _size("large", large)
-    grid = _grid(own, weight_lrs, activity_lrs)
     config = TrainConfig(**{"epochs": EPOCHS} | training)
     if not isinstance(dataset, Dataset):
         raise checks.wrong_type("dataset", 'a mupc.data.Dataset such as mupc.data.load("digits")', dataset)
+    algorithm, own_rates = _tuned(own, activity_lrs)
+    form = eqx.filter_eval_shape(functools.partial(_network, dataset, network_options, sizes[0], 0))
+    default = config.chosen(form, algorithm).weight_lr
+    if default is None:
+        raise checks.ArgumentError(
+            "optimiser", "brings a rate of its own, and none is left to tune.", 'Name one such as "adam".'
+        )
+    grid = _falling("weight_lrs", _rates.weight_lrs(float(default)) if weight_lrs is None else weight_lrs), own_rates
     held_out = dataset if dataset.validation is not None else dataset.with_validation(validation, seed=0)
     show = progress or (lambda stage, share: None)
     study = TransferStudy(held_out, grid, config, network_options, show, {} if done is None else done, **own)
@@ -240,23 +256,20 @@ def _split(settings: Mapping[str, Any]) -> list[dict[str, Any]]:
     return [{name: settings[name] for name in settings if name in names} for names in (own, TRAINING, network)]
 
 
-def _grid(
-    own: Mapping[str, Any], weight_lrs: Iterable[float] | None, activity_lrs: Iterable[float] | None
-) -> tuple[tuple[float, ...], tuple[float | None, ...]]:
-    """Return the rates to try with a solver. Refuse those that it does not have."""
-    solver, own_rates = own.get("solver", GradientDescent), tuple[float, ...]()
+def _tuned(
+    own: Mapping[str, Any], activity_lrs: Iterable[float] | None
+) -> tuple[AbstractAlgorithm, tuple[float | None, ...]]:
+    """Return an algorithm with the solver, and the solver's rates to try. Refuse those that it does not have."""
+    solver = own.get("solver", GradientDescent)
     if isinstance(solver, AbstractAlgorithm | AbstractSolver):
         for name, given in {"activity_lrs": activity_lrs, "inference_steps": own.get("inference_steps")}.items():
             if given is not None:
                 wrong = f"has no effect, because {type(solver).__name__} brings its own settings."
                 raise checks.ArgumentError(name, wrong, "Leave it out, or use {GradientDescent}.")
-        algorithm = as_algorithm(solver)
-    else:
-        checks.function("solver", solver)
-        own_rates = _falling("activity_lrs", ACTIVITY_LRS if activity_lrs is None else activity_lrs)
-        algorithm = as_algorithm(solver(own_rates[0], 1))
-    default = _rates.weight_lrs(algorithm.defaults.weight_lr)
-    return _falling("weight_lrs", default if weight_lrs is None else weight_lrs), own_rates or NO_RATE
+        return as_algorithm(solver), NO_RATE
+    checks.function("solver", solver)
+    rates = _falling("activity_lrs", ACTIVITY_LRS if activity_lrs is None else activity_lrs)
+    return as_algorithm(solver(rates[0], 1)), rates
 
 
 def _falling(name: str, values: Iterable[float]) -> tuple[float, ...]:
