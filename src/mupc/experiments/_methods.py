@@ -8,6 +8,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    import numpy as np
+
     from ..data import Dataset
     from ..learning import AbstractAlgorithm
     from ..network import Network
@@ -116,6 +118,17 @@ METHODS = {
 }
 
 
+def scaled(method: str) -> str:
+    """Return the name of a method with learning rates that scale with the network's size."""
+    return f"{method}-scaled"
+
+
+METHODS |= {
+    scaled(name): dataclasses.replace(METHODS[name], label=f"{METHODS[name].label}, scaled", rate_scaling="mup")
+    for name in ("mupc", "bp", "error-space-0.01")
+}
+
+
 def build(method: FigureMethod, dataset: Dataset, activation: str, width: int, depth: int, seed: int) -> Network:
     """Return the network that a method trains, before training."""
     import jax.random as jr
@@ -133,6 +146,11 @@ def build(method: FigureMethod, dataset: Dataset, activation: str, width: int, d
         skip=method.skip,
         key=jr.key(seed),
     )
+
+
+def first_batch(dataset: Dataset) -> tuple[np.ndarray, np.ndarray]:
+    """Return inputs and targets of the first training samples, as the network sees them."""
+    return dataset.normalisation(dataset.train.raw[:PAPER_BATCH]), dataset.encode(dataset.train.targets[:PAPER_BATCH])
 
 
 @functools.lru_cache(maxsize=4)

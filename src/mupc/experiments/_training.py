@@ -31,7 +31,7 @@ class Rates:
     """The learning rates of a method: every (η, β) pair is a candidate; BP has no β.
 
     More than one candidate is a grid to tune: at `tune_depth` hidden layers (transferred to the other depths), or,
-    if that is None, at each depth by itself.
+    if that is None, at each depth by itself; and in the same way at `tune_width`.
     """
 
     method: str
@@ -39,6 +39,7 @@ class Rates:
     beta: tuple[float, ...] = (0.0,)
     tune_depth: int | None = None
     epochs: float | None = None  # None: as long as the others
+    tune_width: int | None = None
 
     @property
     def candidates(self) -> list[tuple[float, float]]:
@@ -144,8 +145,9 @@ def cells(config: TrainingConfig, finished: Finished) -> list[FigureCell]:
 def _tuning_cells(config: TrainingConfig, rates: Rates, base: TrainingCell) -> list[TrainingCell]:
     if len(rates.candidates) == 1:
         return []
-    depth = base.depth if rates.tune_depth is None else rates.tune_depth
-    tune = dataclasses.replace(base, depth=depth, validation=config.tune_fraction, epochs=config.tune_epochs)
+    width, depth = rates.tune_width or base.width, rates.tune_depth or base.depth
+    size = {"width": width, "depth": depth}
+    tune = dataclasses.replace(base, **size, validation=config.tune_fraction, epochs=config.tune_epochs)
     return [dataclasses.replace(tune, eta=eta, beta=beta) for eta, beta in rates.candidates]
 
 
@@ -179,7 +181,9 @@ def run_cell(cell: TrainingCell, context: RunContext, metrics: Metrics | None = 
 def run_group(cells: Sequence[TrainingCell], context: RunContext, metrics: Metrics | None = None) -> list[Row]:
     """Train the networks of one group as one program."""
     dataset, results = train(cells, context, metrics)
-    return [_found(cell, dataset, result, tuple(metrics or ())) for cell, result in zip(cells, results, strict=True)]
+    return [
+        training_row(cell, dataset, result, tuple(metrics or ())) for cell, result in zip(cells, results, strict=True)
+    ]
 
 
 def train(
@@ -224,7 +228,8 @@ def train(
     return dataset, results
 
 
-def _found(cell: TrainingCell, dataset: Dataset, result: FitResult, metrics: tuple[str, ...] = ()) -> Row:
+def training_row(cell: TrainingCell, dataset: Dataset, result: FitResult, metrics: tuple[str, ...] = ()) -> Row:
+    """Return what is kept of a run: how it ended, and unless it was a tuning run its history."""
     last = result.last
     finite = [float(loss) for loss in result.losses if math.isfinite(loss)]
     found: dict[str, Any] = {
@@ -310,13 +315,14 @@ def _over_depth(runs: TrainingRuns, method: str, activation: str) -> dict[int, f
     return {depth: runs.final(method, activation, depth) for depth in runs.config.depths}
 
 
-def _listed(values: dict[int, float], name: str = "H") -> str:
+def listed(values: Mapping[int, float], name: str = "H") -> str:
+    """Return numbers over a size of the network, in a line."""
     return ", ".join(f"{name}={size}: {value:.2f}" for size, value in values.items())
 
 
 def _lowest(runs: TrainingRuns, activation: str, limit: float) -> Finding:
     means = _over_depth(runs, "mupc", activation)
-    return min(means.values()) >= limit, f"{_listed(means)} %"
+    return min(means.values()) >= limit, f"{listed(means)} %"
 
 
 def _spread(runs: TrainingRuns, activation: str, limit: float) -> Finding:
@@ -334,7 +340,7 @@ def _below_mupc(runs: TrainingRuns, activation: str, limit: float) -> Finding:
 def _near_bp(runs: TrainingRuns, activation: str, limit: float) -> Finding:
     mupc, bp = (_over_depth(runs, method, activation) for method in ("mupc", "bp"))
     gaps = {depth: mupc[depth] - bp[depth] for depth in mupc}
-    return all(abs(gap) <= limit for gap in gaps.values()), f"μPC − BP: {_listed(gaps)} points"
+    return all(abs(gap) <= limit for gap in gaps.values()), f"μPC − BP: {listed(gaps)} points"
 
 
 def _mean(runs: TrainingRuns, activation: str, limit: tuple[float, float]) -> Finding:
@@ -363,14 +369,14 @@ def _wider(runs: TrainingRuns, activation: str, limit: float) -> Finding:
         means[wide] >= means[narrow] - limit * ((variances[wide] + variances[narrow]) / 2) ** 0.5
         for narrow, wide in itertools.pairwise(widths)
     )
-    return true, f"{_listed(means, 'N')} %, σ ≤ {max(variances.values()) ** 0.5:.2f}"
+    return true, f"{listed(means, 'N')} %, σ ≤ {max(variances.values()) ** 0.5:.2f}"
 
 
 def _one_step(runs: TrainingRuns, activation: str, _: bool) -> Finding:
     whole, one = (_over_depth(runs, method, activation) for method in ("mupc", "mupc-one-step"))
     gaps = {depth: whole[depth] - one[depth] for depth in sorted(whole)}
     true = min(gaps.values()) > 0 and all(a < b for a, b in itertools.pairwise(gaps.values()))
-    return true, f"one step {_listed(one)} %; T=H above it by {_listed(gaps)} points"
+    return true, f"one step {listed(one)} %; T=H above it by {listed(gaps)} points"
 
 
 def _orthogonal(runs: TrainingRuns, activation: str, _: bool) -> Finding:
@@ -395,8 +401,8 @@ def _judge_solver(runs: TrainingRuns, activation: str, method: str) -> Claim:
         compared = list(zip(epochs, accuracies(method), accuracies("bp"), accuracies("mupc"), strict=True))
         ratio = cost(method) / cost("bp")
         good = all(a >= bp - NEAR_BP and a >= gd for _, a, bp, gd in compared)
-        listed = "; ".join(f"{e:g} epochs {a:.2f} % (BP {bp:.2f}, GD {gd:.2f})" for e, a, bp, gd in compared)
-        measured = f"{learning} of {depth + 1} layers learn; {listed}; {ratio:.2f} times BP's step"
+        found = "; ".join(f"{e:g} epochs {a:.2f} % (BP {bp:.2f}, GD {gd:.2f})" for e, a, bp, gd in compared)
+        measured = f"{learning} of {depth + 1} layers learn; {found}; {ratio:.2f} times BP's step"
         return good and learning == depth + 1 and ratio <= COST, measured
 
     label = METHODS[method].label

@@ -93,8 +93,7 @@ def run_cell(cell: TrainingCell, context: RunContext) -> Row:
     dataset = _methods.load(cell.data, context.data_dir, cell.verify, 0.0)
 
     def inference(network: Network) -> Row:
-        inputs, targets = dataset.train.raw[:PAPER_BATCH], dataset.train.targets[:PAPER_BATCH]
-        x, y = dataset.normalisation(inputs), dataset.encode(targets)
+        x, y = _methods.first_batch(dataset)
         algorithm = METHODS[cell.method].algorithm(cell.beta, cell.depth)
         assert isinstance(algorithm, PC)
         solution = infer(network, x, y, algorithm.solver, precision=cell.precision, history=True)

@@ -143,6 +143,11 @@ class RateTransfer:
     best: Rate
     losses: dict[Rate, float]
 
+    @classmethod
+    def between(cls, small: dict[Rate, float], large: dict[Rate, float]) -> "RateTransfer":
+        """Return how the best rates of a network do in a larger one, from the losses of both."""
+        return cls(min(small, key=small.__getitem__), min(large, key=large.__getitem__), large)
+
     def regret(self, rate: Rate) -> float:
         """Return in per cent how much more than the optimum a pair of rates loses."""
         return 100 * (self.losses[rate] / self.losses[self.best] - 1)
@@ -150,8 +155,7 @@ class RateTransfer:
 
 def transfer(config: GridConfig, table: Table, small: Size, large: Size) -> RateTransfer:
     """Return how the rates of one network do in another."""
-    own, there = losses(config, table, small), losses(config, table, large)
-    return RateTransfer(min(own, key=own.__getitem__), min(there, key=there.__getitem__), there)
+    return RateTransfer.between(losses(config, table, small), losses(config, table, large))
 
 
 def _pairs(config: GridConfig) -> dict[str, tuple[str, Size, Size]]:
@@ -163,8 +167,9 @@ def _pairs(config: GridConfig) -> dict[str, tuple[str, Size, Size]]:
     }
 
 
-def _named(rate: Rate) -> str:
-    return f"η={rate[0]:g} β={rate[1]:g}"
+def describe_rate(rate: Rate) -> str:
+    """Return both rates in words; a solver without steps does not have a β."""
+    return f"η={rate[0]:g}" + (f" β={rate[1]:g}" if rate[1] else "")
 
 
 def claims(config: GridConfig, table: Table) -> list[Claim]:
@@ -172,7 +177,7 @@ def claims(config: GridConfig, table: Table) -> list[Claim]:
 
     def transfers(small: Size, large: Size) -> Finding:
         found = transfer(config, table, small, large)
-        used, best = (f"{found.losses[rate]:.4g} with {_named(rate)}" for rate in (found.used, found.best))
+        used, best = (f"{found.losses[rate]:.4g} with {describe_rate(rate)}" for rate in (found.used, found.best))
         regret = found.regret(found.used)
         return regret <= 100 * REGRET, f"{regret:+.1f} %: {used}, own best {best}"
 
@@ -197,9 +202,9 @@ def checked(config: GridConfig, table: Table, claim: Claim) -> str:
         loss, accuracy = (
             statistics.fmean(row[name] or math.inf for row in grids[rate]) for name in ("train_loss", "test_accuracy")
         )
-        return f"{loss:.3g} and {100 * accuracy:.1f} % ({_named(rate)})"
+        return f"{loss:.3g} and {100 * accuracy:.1f} % ({describe_rate(rate)})"
 
-    near = ", ".join(f"{_named(rate)} {found.regret(rate):+.0f} %" for rate in config.neighbours(found.used))
+    near = ", ".join(f"{describe_rate(rate)} {found.regret(rate):+.0f} %" for rate in config.neighbours(found.used))
     return (
         f"Seed by seed it costs {excess} %; the mean loss of the epoch and the accuracy at its end are "
         f"{ended(found.used)}, {ended(found.best)}. One step away in the grid: {near}."

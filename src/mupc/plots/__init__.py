@@ -19,6 +19,7 @@ from .style import LOSSES, Drawing
 from .sweep import draw_sweep_contour, draw_sweep_lines
 from .theorems import draw_theorems
 from .training import (
+    draw_accuracy_at_depths,
     draw_accuracy_over_depth,
     draw_accuracy_over_epochs,
     draw_accuracy_over_width,
@@ -32,4 +33,4 @@ from .training_conditioning import (
     draw_conditioning_with_accuracies,
     draw_one_step_conditioning,
 )
-from .transfer import draw_transfer, draw_transfer_grids
+from .transfer import draw_scaled_transfer, draw_transfer, draw_transfer_grids

@@ -2,6 +2,7 @@
 
 import itertools
 import statistics
+from collections.abc import Mapping
 from typing import Any
 
 from . import style
@@ -10,6 +11,8 @@ from .style import ACCURACY, Axes, Labels, Number, Options, PathLike, Record
 RATIO = "loss / energy at equilibrium"
 MOMENTS = {"$t = 0$": None, "after a tenth of training": 0.1, "at the end": 1.0}
 """Titles of the maps of that ratio, and the part of training that has passed; None is before training."""
+WIDE = (8.0, 4.4)
+"""Width and height of a figure as wide as a page, in inches."""
 COLOURS = {"mupc": style.BLUE, "sp": style.RED, "bp": style.GREEN}
 
 
@@ -61,6 +64,26 @@ def draw_accuracy_over_width(record: Record, path: PathLike, labels: Labels) -> 
         style.size_axis(ends, "width N")
         ends.set_ylabel(f"final {ACCURACY}")
         figure.suptitle(f"{labels['mupc']}, H = {max(config['depths'])}")
+
+
+def draw_accuracy_at_depths(record: Record, path: PathLike, curves: Mapping[str, Mapping[int, list[float]]]) -> None:
+    """Draw the accuracies at the end over depth, a curve for each name. The last one ends where the paper's networks
+    do."""
+    looks = zip(("o-", "s-", "v--", "D-"), style.cycle(len(curves)), strict=False)
+    with style.saved_panels(path, record=record, size=WIDE, ylabel=ACCURACY) as (figure, ((panel,),)):
+        for (marks, colour), (name, curve) in zip(looks, curves.items(), strict=True):
+            style.plot_error_bars(panel, curve, fmt=marks, color=colour, ms=6, label=name)
+        *_, paper = curves.values()
+        if paper:
+            panel.axvline(max(paper), ls=":", color=style.GREY)
+            panel.annotate(
+                f"the paper's deepest: {max(paper)}", (max(paper), 0.02), (4, 0), xycoords=("data", "axes fraction"),
+                textcoords="offset points", color=style.GREY, fontsize=9,
+            )  # fmt: skip
+        style.accuracy_axis(panel)
+        depths = sorted({depth for curve in curves.values() for depth in curve})
+        style.size_axis(panel, "hidden layers", depths)
+        style.legend_outside(figure, panel, loc="outside lower center", ncols=2, fontsize=9)
 
 
 def draw_solver_comparison(record: Record, path: PathLike, labels: Labels) -> None:

@@ -5,10 +5,14 @@ import statistics
 from collections.abc import Mapping, Sequence
 
 from . import style
-from .style import Array, Axes, Number, Options, PathLike, Record
+from .style import Array, Axes, Colour, Number, Options, PathLike, Record
 
 GRID_PANEL = (2.3, 2.7)
 """Width and height of one of many panels, in inches."""
+CURVE_PANEL = (2.7, 2.7)
+"""Width and height of a panel of curves, in inches."""
+CLIPPED = 12
+"""Losses above the least one by this factor are not shown."""
 LEAST_SIZE = (5.0, 4.2)
 """Width and height of a panel, in inches, below which its title and labels would not fit."""
 
@@ -108,6 +112,44 @@ def draw_transfer_grids(record: Record, path: PathLike, ladders: Mapping[str, Se
         for panel in axes[-1]:
             panel.tick_params(axis="x", labelrotation=90, labelsize=8)
         figure.colorbar(image, ax=axes, fraction=0.02, pad=0.01, label="lowest training loss")
+
+
+def draw_scaled_transfer(
+    record: Record, path: PathLike, titles: Sequence[str], panels: Sequence[Mapping[str, Mapping[float, float]]]
+) -> None:
+    """Draw the loss over the weight rate, a curve for each network by its name, smallest first, in rows of as many
+    panels as there are titles. A star marks the optimum of each network, a dashed line that of the smallest."""
+    columns = len(titles)
+    rows = [panels[start : start + columns] for start in range(0, len(panels), columns)]
+    options: Options = {"xlabel": r"weight rate $\eta$", "ylabel": "training loss at the end", "sharey": True}
+    size = CURVE_PANEL[0] * columns + 1, CURVE_PANEL[1] * len(rows)
+    with style.saved_panels(path, len(rows), columns, record, size=size, **options) as (_, axes):
+        for row, contents in zip(axes, rows, strict=True):
+            colours = dict(style.ramped(list(dict.fromkeys(name for content in contents for name in content))))
+            for panel, content in zip(row, contents, strict=True):
+                for name, curve in content.items():
+                    _plot_curve(panel, curve, color=colours[name])
+                for curve in list(content.values())[:1]:
+                    panel.axvline(min(curve, key=curve.__getitem__), ls="--", lw=1.2, color=style.RED, zorder=1)
+                style.log_ticks(panel, "x")
+            for name, colour in colours.items():
+                row[-1].plot([], [], color=colour, label=name)
+            row[-1].legend(loc="center left", bbox_to_anchor=(1.02, 0.5), fontsize=9, handlelength=1.2)
+        for panel, title in zip(axes[0], titles, strict=True):
+            panel.set_title(title, fontsize=10)
+        lowest = [min(curve.values()) for content in panels for curve in content.values()]
+        if lowest and math.isfinite(min(lowest)):
+            style.log_ticks(axes[0, 0])
+            axes[0, 0].set_ylim(0.8 * min(lowest), CLIPPED * min(lowest))
+
+
+def _plot_curve(panel: Axes, curve: Mapping[float, float], **look: Colour) -> None:
+    """Plot the finite losses, and a star at the least."""
+    known = {eta: loss for eta, loss in sorted(curve.items()) if math.isfinite(loss)}
+    style.plot_points(panel, known, lw=1.5, **look)
+    if known:
+        best = min(known, key=known.__getitem__)
+        panel.plot(best, known[best], "*", ms=10, mec="white", mew=0.5, zorder=3, **look)
 
 
 def _losses(record: Record, size: tuple[int, int], etas: list[float], betas: list[float]) -> Array:

@@ -279,6 +279,5 @@ def _bytes(job: TrainJob, network: Network, dataset: Dataset | BatchStream) -> i
         sum(math.prod(leaf.shape) * leaf.dtype.itemsize for leaf in jax.tree.leaves(tree)) for tree in (network, state)
     )
     item = jnp.dtype(job.context.policy.dtype).itemsize
-    widest = max(network.width, network.in_size)
     samples = max(12 * job.source.batch_size, 2 * min(EVALUATION_CHUNK, len(dataset.test)))
-    return 2 * training + 4 * weights + samples * network.layer_count * widest * item
+    return 2 * training + 4 * weights + samples * (network.in_size + network.layer_count * network.width) * item

@@ -1,0 +1,224 @@
+"""Test accuracy over depth with one learning rate, to a thousand layers and beyond: `thousand-layers`.
+
+The paper preset takes about eleven minutes on one H200, of which the two runs of five epochs take three and a half and
+the one of 10,000 layers almost three; the quick one takes seconds on two CPU cores.
+"""
+
+import dataclasses
+import itertools
+import statistics
+from collections.abc import Iterable
+from pathlib import Path
+
+from .. import plots
+from . import _training
+from ._claims import Claim, Finding, judge
+from ._declaration import presets, protocol
+from ._figure import Figure, FigureCell, FigureConfig, Finished, Row, RunContext, Table, by_slug, select
+from ._methods import METHODS, first_batch, scaled
+from ._training import Rates, TrainingCell, TrainingConfig, TrainingRuns, training_row
+from .training import COMMON, MUPC, QUICK_MUPC
+
+PLAIN, BP = "error-space-0.01", scaled("bp")
+SCALED = scaled(PLAIN)
+ACTIVATION = "relu"
+
+
+@dataclasses.dataclass(frozen=True)
+class DepthConfig(FigureConfig):
+    """Networks of `width` units: every method with all seeds at the `depths`, and all but the paper's with one seed at
+    the `deep` ones. The deepest is also trained for `long` epochs; and once there is a network of another width and
+    depth, `far`, for some epochs. η is chosen at the least depth.
+
+    `least`, `long_least`: test accuracy of the deepest network, in per cent. `near`: points from the shallowest one.
+    """
+
+    data: str = "mnist"
+    width: int = 512
+    depths: tuple[int, ...] = (8, 32, 128)
+    deep: tuple[int, ...] = (512, 1024)
+    etas: tuple[float, ...] = (0.2, 0.1, 0.05, 0.02, 0.01, 0.005, 0.002)
+    published: Rates = MUPC
+    seeds: int = 3
+    epochs: float = 1.0
+    long: float = 5.0
+    far: tuple[int, int, float] = (128, 10_000, 0.5)
+    evaluate_every: int = 300
+    least: float = 96.8
+    long_least: float = 98.0
+    near: float = 0.5
+
+    @property
+    def deepest(self) -> int:
+        return self.deep[-1]
+
+    def part(self, methods: Iterable[str], *depths: int, **changes: object) -> TrainingConfig:
+        """Return training runs of these methods at these depths, with rates that are tuned at the least depth."""
+        tuned = {"tune_depth": self.depths[0], "tune_width": self.width}
+        rates = tuple(Rates(method, self.etas, **tuned) for method in methods)
+        shared = {"data": self.data, "widths": (self.width,), "epochs": self.epochs, "seeds": self.seeds}
+        own = {"precision": self.precision, "evaluate_every": self.evaluate_every, "depths": depths, "rates": rates}
+        return TrainingConfig(**shared | own | changes)  # type: ignore[arg-type]
+
+    @property
+    def parts(self) -> dict[str, TrainingConfig]:
+        """The runs by name: most valuable first."""
+        width, depth, epochs = self.far
+        every = (SCALED, BP, PLAIN)
+        shallow = self.part(every, *self.depths)
+        return {
+            "deep": self.part(every, *self.deep, seeds=1),
+            "shallow": shallow,
+            "long": self.part((SCALED, BP), self.deepest, epochs=self.long, seeds=1),
+            "far": self.part((SCALED,), depth, widths=(width,), epochs=epochs, seeds=1),
+            "paper": dataclasses.replace(shallow, rates=(self.published,)),
+        }
+
+
+def cells(config: DepthConfig, finished: Finished) -> list[FigureCell]:
+    """Return the tuning runs, and every run whose rate they have decided."""
+    found = itertools.chain(*(_training.cells(part, finished) for part in config.parts.values()))
+    return list(dict.fromkeys(found))
+
+
+def run_cell(cell: TrainingCell, context: RunContext) -> Row:
+    """Train one network. In error space, also measure how close its weight gradients are to BP's in the end."""
+    dataset, (result,) = _training.train([cell], context)
+    row = training_row(cell, dataset, result)
+    if cell.validation or cell.method not in (PLAIN, SCALED):
+        return row
+    import numpy as np
+
+    from ..diagnostics import credit_reach
+    from ..inference import Energy, infer
+    from ..learning import PC
+    from ..training import TrainConfig
+
+    method = METHODS[cell.method]
+    algorithm = method.algorithm(cell.beta, cell.depth)
+    assert isinstance(algorithm, PC)
+    x, y = first_batch(dataset)
+    energy = Energy(output_precision=method.output_precision)
+    solution = infer(result.network, x, y, algorithm.solver, energy=energy, precision=cell.precision)
+    base = TrainConfig(rate_scaling=method.rate_scaling).base(result.network)
+    reach = credit_reach(result.network, solution, x, y, base=base)
+    cosines = reach.backprop_cosines
+    measured = {"smallest": np.min, "median": np.median}
+    found = {f"{name}_cosine": float(of(cosines)) for name, of in measured.items()}
+    return row | found | {"learning_layers": reach.learning_layers}
+
+
+@dataclasses.dataclass(frozen=True)
+class DepthRuns:
+    """The finished runs, by part of the config."""
+
+    config: DepthConfig
+    table: Table
+
+    def of(self, part: str) -> TrainingRuns:
+        chosen = self.config.parts[part]
+        return TrainingRuns(chosen, select(self.table, epochs=chosen.epochs))
+
+    def accuracies(self, method: str, depth: int) -> list[float]:
+        """Return the test accuracy after one epoch in per cent, seed by seed."""
+        part = "deep" if depth in self.config.deep else "shallow"
+        return self.of(part).finals(method, ACTIVATION, self.config.width, depth)
+
+    def mean(self, method: str, depth: int) -> float:
+        return statistics.fmean(self.accuracies(method, depth))
+
+    def over_depth(self, method: str) -> dict[int, float]:
+        return {depth: self.mean(method, depth) for depth in (*self.config.depths, *self.config.deep)}
+
+    def fall(self, method: str) -> float:
+        """Return how many points the deepest network is below the shallowest."""
+        return self.mean(method, self.config.depths[0]) - self.mean(method, self.config.deepest)
+
+
+def claims(config: DepthConfig, table: Table) -> list[Claim]:
+    """Judge that the rate of the shallowest network is good for every depth if it scales, next to BP."""
+    runs, depth = DepthRuns(config, table), config.deepest
+
+    def accurate() -> Finding:
+        found = runs.mean(SCALED, depth)
+        return found >= config.least, f"{found:.2f} %"
+
+    def as_shallow() -> Finding:
+        means = runs.over_depth(SCALED)
+        first = means[config.depths[0]]
+        return max(abs(value - first) for value in means.values()) <= config.near, f"{_training.listed(means)} %"
+
+    def plain_falls() -> Finding:
+        scaled_fall, plain_fall = runs.fall(SCALED), runs.fall(PLAIN)
+        found = f"plain rates {plain_fall:.2f} points, scaled ones {scaled_fall:.2f}"
+        return plain_fall > scaled_fall, f"{found}; plain: {_training.listed(runs.over_depth(PLAIN))} %"
+
+    def long() -> Finding:
+        found, other = (runs.of("long").final(method, ACTIVATION, depth) for method in (SCALED, BP))
+        return found >= config.long_least, f"{found:.2f} % (BP {other:.2f} %)"
+
+    def backprop() -> str:
+        rows = runs.of("deep").rows(SCALED, ACTIVATION, config.width, depth)
+        near = ", ".join(f"{name} {rows[0][f'{name}_cosine']:.4f}" for name in ("smallest", "median"))
+        return f"{_training.listed(runs.over_depth(BP))} %; cosine to BP's gradient at H={depth}: {near} over layers"
+
+    def far() -> str:
+        (row,) = runs.of("far").rows(SCALED, ACTIVATION, config.far[0], config.far[1])
+        learns = f"{row['learning_layers']} of {row['depth'] + 1} layers learn"
+        return f"{100 * row['test_accuracy']:.2f} %, η={row['eta']:g}, {row['steps']} steps, {learns}"
+
+    width, layers, epochs = config.far
+    values = {"depth": depth, "first": config.depths[0], "far_depth": layers, "far_width": width, "far_epochs": epochs}
+    limits = {"least": config.least, "near": config.near, "long": config.long, "long_least": config.long_least}
+    judged = {
+        "deep-accurate": accurate,
+        "deep-as-shallow": as_shallow,
+        "plain-falls-more": plain_falls,
+        "deep-long": long,
+        "deep-bp": backprop,
+        "far-deeper": far,
+    }
+    return [judge(name, measure, **values, **limits) for name, measure in judged.items()]
+
+
+def _plot(record: Row, path: Path) -> None:
+    config = STUDY.config(record["preset"], record["precision"])
+    assert isinstance(config, DepthConfig)
+    curves = {name: _curve(config, record["data"], name) for name in (SCALED, BP, PLAIN, config.published.method)}
+    labels = {
+        SCALED: "predictive coding in error space, scaled rates",
+        BP: "backpropagation, scaled rates",
+        PLAIN: "predictive coding in error space, plain rates",
+        config.published.method: "the paper's μPC: gradient descent, plain rates",
+    }
+    plots.draw_accuracy_at_depths(record, path, {labels[name]: curve for name, curve in curves.items()})
+
+
+def _curve(config: DepthConfig, table: Table, method: str) -> dict[int, list[float]]:
+    """Return the accuracies after one epoch by depth, of what is finished."""
+    rows = select(table, method=method, validation=0.0, epochs=config.epochs, width=config.width)
+    depths = sorted({row["depth"] for row in rows})
+    return {depth: [100 * row["test_accuracy"] for row in select(rows, depth=depth)] for depth in depths}
+
+
+_PRESETS = presets(
+    DepthConfig("bf16", protocol("thousand-layers", *COMMON)),
+    precision="float32",
+    protocol=protocol("digits", "thousand-layers-quick"),
+    data="digits",
+    width=64,
+    depths=(8,),
+    deep=(64, 256),
+    etas=(0.1, 0.05, 0.02),
+    published=QUICK_MUPC,
+    seeds=1,
+    epochs=3.0,
+    long=6.0,
+    far=(32, 512, 1.0),
+    evaluate_every=66,
+    least=93.0,
+    long_least=95.0,
+    near=3.0,
+)
+STUDY = Figure("thousand-layers", _PRESETS, cells, run_cell, claims, _plot)
+FIGURES = by_slug(STUDY)
