@@ -145,9 +145,8 @@ def cells(config: TrainingConfig, finished: Finished) -> list[FigureCell]:
 def _tuning_cells(config: TrainingConfig, rates: Rates, base: TrainingCell) -> list[TrainingCell]:
     if len(rates.candidates) == 1:
         return []
-    width, depth = rates.tune_width or base.width, rates.tune_depth or base.depth
-    size = {"width": width, "depth": depth}
-    tune = dataclasses.replace(base, **size, validation=config.tune_fraction, epochs=config.tune_epochs)
+    size = dataclasses.replace(base, width=rates.tune_width or base.width, depth=rates.tune_depth or base.depth)
+    tune = dataclasses.replace(size, validation=config.tune_fraction, epochs=config.tune_epochs)
     return [dataclasses.replace(tune, eta=eta, beta=beta) for eta, beta in rates.candidates]
 
 

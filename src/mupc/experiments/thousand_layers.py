@@ -7,7 +7,7 @@ the one of 10,000 layers almost three; the quick one takes seconds on two CPU co
 import dataclasses
 import itertools
 import statistics
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from .. import plots
@@ -54,8 +54,8 @@ class DepthConfig(FigureConfig):
 
     def part(self, methods: Iterable[str], *depths: int, **changes: object) -> TrainingConfig:
         """Return training runs of these methods at these depths, with rates that are tuned at the least depth."""
-        tuned = {"tune_depth": self.depths[0], "tune_width": self.width}
-        rates = tuple(Rates(method, self.etas, **tuned) for method in methods)
+        first = self.depths[0]
+        rates = tuple(Rates(method, self.etas, tune_depth=first, tune_width=self.width) for method in methods)
         shared = {"data": self.data, "widths": (self.width,), "epochs": self.epochs, "seeds": self.seeds}
         own = {"precision": self.precision, "evaluate_every": self.evaluate_every, "depths": depths, "rates": rates}
         return TrainingConfig(**shared | own | changes)  # type: ignore[arg-type]
@@ -102,10 +102,11 @@ def run_cell(cell: TrainingCell, context: RunContext) -> Row:
     solution = infer(result.network, x, y, algorithm.solver, energy=energy, precision=cell.precision)
     base = TrainConfig(rate_scaling=method.rate_scaling).base(result.network)
     reach = credit_reach(result.network, solution, x, y, base=base)
-    cosines = reach.backprop_cosines
-    measured = {"smallest": np.min, "median": np.median}
-    found = {f"{name}_cosine": float(of(cosines)) for name, of in measured.items()}
-    return row | found | {"learning_layers": reach.learning_layers}
+    return row | {
+        "smallest_cosine": float(np.min(reach.backprop_cosines)),
+        "median_cosine": float(np.median(reach.backprop_cosines)),
+        "learning_layers": reach.learning_layers,
+    }
 
 
 @dataclasses.dataclass(frozen=True)
@@ -170,7 +171,7 @@ def claims(config: DepthConfig, table: Table) -> list[Claim]:
     width, layers, epochs = config.far
     values = {"depth": depth, "first": config.depths[0], "far_depth": layers, "far_width": width, "far_epochs": epochs}
     limits = {"least": config.least, "near": config.near, "long": config.long, "long_least": config.long_least}
-    judged = {
+    judged: dict[str, Callable[[], Finding | str]] = {
         "deep-accurate": accurate,
         "deep-as-shallow": as_shallow,
         "plain-falls-more": plain_falls,

@@ -154,9 +154,9 @@ def losses(config: ScaledConfig, grid: SolverGrid, table: Table, size: Size, sca
         whole = require(runs, config.seeds, name)
         return statistics.fmean(math.inf if run["diverged"] else number(run["last_train_loss"]) for run in whole)
 
-    groups = grouped(rows, "eta", "beta")
+    groups = grouped(rows, "eta", "beta").values()
     require([*groups], len(grid.etas), name)
-    return {(float(eta), float(beta)): mean(runs) for (eta, beta), runs in groups.items()}
+    return {(runs[0]["eta"], runs[0]["beta"]): mean(runs) for runs in groups}
 
 
 def _best(found: Losses) -> Rate:

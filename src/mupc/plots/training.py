@@ -73,6 +73,7 @@ def draw_accuracy_at_depths(record: Record, path: PathLike, curves: Mapping[str,
     with style.saved_panels(path, record=record, size=WIDE, ylabel=ACCURACY) as (figure, ((panel,),)):
         for (marks, colour), (name, curve) in zip(looks, curves.items(), strict=True):
             style.plot_error_bars(panel, curve, fmt=marks, color=colour, ms=6, label=name)
+        style.accuracy_axis(panel)
         *_, paper = curves.values()
         if paper:
             panel.axvline(max(paper), ls=":", color=style.GREY)
@@ -80,7 +81,6 @@ def draw_accuracy_at_depths(record: Record, path: PathLike, curves: Mapping[str,
                 f"the paper's deepest: {max(paper)}", (max(paper), 0.02), (4, 0), xycoords=("data", "axes fraction"),
                 textcoords="offset points", color=style.GREY, fontsize=9,
             )  # fmt: skip
-        style.accuracy_axis(panel)
         depths = sorted({depth for curve in curves.values() for depth in curve})
         style.size_axis(panel, "hidden layers", depths)
         style.legend_outside(figure, panel, loc="outside lower center", ncols=2, fontsize=9)

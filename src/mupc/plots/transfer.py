@@ -128,7 +128,7 @@ def draw_scaled_transfer(
             colours = dict(style.ramped(list(dict.fromkeys(name for content in contents for name in content))))
             for panel, content in zip(row, contents, strict=True):
                 for name, curve in content.items():
-                    _plot_curve(panel, curve, color=colours[name])
+                    _plot_curve(panel, curve, colours[name])
                 for curve in list(content.values())[:1]:
                     panel.axvline(min(curve, key=curve.__getitem__), ls="--", lw=1.2, color=style.RED, zorder=1)
                 style.log_ticks(panel, "x")
@@ -143,13 +143,13 @@ def draw_scaled_transfer(
             axes[0, 0].set_ylim(0.8 * min(lowest), CLIPPED * min(lowest))
 
 
-def _plot_curve(panel: Axes, curve: Mapping[float, float], **look: Colour) -> None:
+def _plot_curve(panel: Axes, curve: Mapping[float, float], colour: Colour) -> None:
     """Plot the finite losses, and a star at the least."""
     known = {eta: loss for eta, loss in sorted(curve.items()) if math.isfinite(loss)}
-    style.plot_points(panel, known, lw=1.5, **look)
+    style.plot_points(panel, known, lw=1.5, color=colour)
     if known:
         best = min(known, key=known.__getitem__)
-        panel.plot(best, known[best], "*", ms=10, mec="white", mew=0.5, zorder=3, **look)
+        panel.plot(best, known[best], "*", ms=10, mec="white", mew=0.5, zorder=3, color=colour)
 
 
 def _losses(record: Record, size: tuple[int, int], etas: list[float], betas: list[float]) -> Array:
