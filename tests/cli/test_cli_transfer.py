@@ -61,7 +61,7 @@ def test_run_folder_and_screen(transfer):
     assert summary["regret"] == pytest.approx(summary["used"]["train_loss"] / lowest - 1)
     assert summary["saved"] == 0 and summary["diverged"] is False
     assert summary["large"]["size"] == {"width": 8, "hidden_layers": 2} and len(summary["large"]["cells"]) == 2
-    scaled = "small network: learning rates scaled from 8 hidden layers of 64: hidden weights × 4.9"
+    scaled = "small network: learning rates scaled from 8 hidden layers of 64: updates of hidden weights × 4.9"
     assert run.out.splitlines()[:2] == [scaled, "tuning 2 hidden layers of 8 …"]
     assert f"regret: {100 * summary['regret']:.3g} %" in run.out
     assert "saved: tuning took 100 % of the operations" in run.out

@@ -70,7 +70,7 @@ def test_verbose_shows_lines_where_there_is_no_terminal(capsys):
     out, err = capsys.readouterr()
     lines = err.splitlines()
     assert out == "" and len(seen) == 3
-    rates = "learning rates scaled from 8 hidden layers of 64: hidden weights × "
+    rates = "learning rates scaled from 8 hidden layers of 64: updates of hidden weights × "
     first = ["compiling …", rates, result.compute_path]
     assert sorted(line if line in first else line[: len(rates)] for line in lines[:3]) == sorted(first)
     assert [line.split("  ")[0] for line in lines[3:6]] == ["step 0/4", "step 2/4", "step 4/4"]

@@ -88,7 +88,7 @@ def test_factors_relative_to_the_base(width, depth, skip, factor):
     assert hidden.weight == pytest.approx(factor)
     assert first.weight == first.bias == last.weight == last.bias == 1
     line = mupc.TrainConfig().describe_rates(net)
-    assert line == f"learning rates scaled from 8 hidden layers of 64: hidden weights × {factor:.3g}"
+    assert line == f"learning rates scaled from 8 hidden layers of 64: updates of hidden weights × {factor:.3g}"
 
 
 def test_decoupled_decay_takes_the_same_share_at_every_size():

@@ -68,7 +68,7 @@ class AbstractNetwork(eqx.Module):
     @property
     @abc.abstractmethod
     def why_no_rate_rule(self) -> str | None:
-        """What about this network has no rule for scaling learning rates, after "no rule for"; None if there is one."""
+        """The end of the sentence "no rule for …" if this network's learning rates cannot be scaled; otherwise None."""
 
     @abc.abstractmethod
     def rate_scales(self, base: BaseSize) -> RateScales:

@@ -214,9 +214,10 @@ class TrainConfig:
         """Return a line on how learning rates are scaled, or why they are not."""
         base = self.base(network)
         if base is not None:
-            roles = [weight.role for weight in network.weight_roles]
-            factor = network.rate_scales(base).updates[roles.index("hidden")].weight
-            return f"learning rates scaled from {base}: hidden weights × {factor:.3g}"
+            roles = [kind.role for kind in network.weight_roles]
+            updates = zip(roles, network.rate_scales(base).updates, strict=True)
+            shown = [f"{role} weights × {by.weight:.3g}" for role, by in updates if role not in ("input", "readout")]
+            return f"learning rates scaled from {base}: updates of {', '.join(shown)}"
         missing = self._why_no_rule(network)
         return "learning rates not scaled" + ("" if missing is None else f": no rule for {missing}")
 
