@@ -132,9 +132,9 @@ def test_fashion_counts_the_best_evaluation(best, expected):
         (0.40, None, [HOLDS, NOT_RUN]),
     ],
 )
-def test_cifar(mupc, bp, expected):
-    table = rows("mupc", {128: mupc}) + ([] if bp is None else rows("bp", {128: bp}))
-    assert verdicts("cifar-20-epochs", table) == expected
+def test_cifar_is_judged_by_the_rates_of_the_whole_run(mupc, bp, expected):
+    table = rows("mupc-whole-run", {128: mupc}, seeds=1) + ([] if bp is None else rows("bp", {128: bp}))
+    assert verdicts("cifar-20-epochs", table + rows("mupc", {128: 0.3})) == expected
 
 
 def widths(accuracies, spread=0.0):
@@ -185,6 +185,23 @@ def test_runs_follow_the_tuning_they_depend_on():
     trained = [cell for cell in cells(config, every) if cell.method == "mupc" and not cell.validation]
     assert [(c.depth, c.seed) for c in trained] == [(4, 0), (4, 1), (8, 0), (8, 1)]
     assert {(c.eta, c.beta) for c in trained} == {(0.1, 10.0)}
+
+
+def test_rates_have_their_own_epochs_seeds_and_method_to_tune():
+    tuned = Rates("mupc", eta=(0.1, 0.01), beta=(1.0,), tune_depth=4, tune_epochs=5.0)
+    config = small_config(
+        depths=(8,),
+        rates=(
+            dataclasses.replace(tuned, seeds=1),
+            dataclasses.replace(tuned, method="mupc-scaled-512", tuned_as="mupc"),
+            dataclasses.replace(tuned, method="bp", beta=(0.0,), seeds=0),
+        ),
+    )
+    tuning = [cell for cell in cells(config, {}) if cell.validation]
+    assert [(cell.method, cell.epochs) for cell in tuning] == [("mupc", 5.0)] * 2 + [("bp", 5.0)] * 2
+    found = cells(config, dict(zip(tuning, map(outcome, (0.5, 0.9, 0.9, 0.5)), strict=True)))
+    trained = [(cell.method, cell.eta, cell.seed, cell.epochs) for cell in found if not cell.validation]
+    assert trained == [("mupc", 0.01, 0, 1.0), *(("mupc-scaled-512", 0.01, seed, 1.0) for seed in (0, 1))]
 
 
 def test_methods_come_in_the_order_of_the_config():

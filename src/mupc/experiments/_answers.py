@@ -98,7 +98,10 @@ def choices(paper: list[Row], further: list[Row]) -> ReportSection:
         (
             [("choice", "the paper", "here", "moves test accuracy by"), *made],
             [("variant", *(f"H={depth}" for depth in depths)), *tried] if depths else [],
-            [("tuned on", "method", "N", "H", "pairs", "chosen", "accuracy", "next η", "next β"), *_tuned(paper)],
+            [
+                ("tuned on", "epochs", "method", "N", "H", "pairs", "chosen", "accuracy", "next η", "next β"),
+                *_tuned(paper),
+            ],
         ),
     )
 
@@ -106,13 +109,13 @@ def choices(paper: list[Row], further: list[Row]) -> ReportSection:
 def _tuned(paper: list[Row]) -> Iterator[tuple[str, ...]]:
     """Yield what was chosen in each grid of tuning runs, and what is next to it."""
     runs = {
-        tuple(row[name] for name in ("data", "method", "activation", "width", "depth", "eta", "beta")): row
+        tuple(row[name] for name in (*_GRID, "eta", "beta")): row
         for result in paper
         if result["complete"]
         for row in result["data"]
         if row.get("validation")
     }
-    for grid in grouped(runs.values(), "data", "method", "activation", "width", "depth").values():
+    for grid in grouped(runs.values(), *_GRID).values():
         best = max(grid, key=tuning_rank)
 
         def near(name: str, other: str, grid: Table = grid, best: Row = best) -> str:
@@ -121,8 +124,12 @@ def _tuned(paper: list[Row]) -> Iterator[tuple[str, ...]]:
             return ", ".join(f"{row[name]:g}: {_accuracy(row)}" for row in line[max(at - 1, 0) : at + 2] if row != best)
 
         chosen = f"η={best['eta']:g}" + (f" β={best['beta']:g}" if best["beta"] else "")
-        what = (best["data"], _method(best), *map(str, (best["width"], best["depth"], len(grid))))
+        sizes = map(str, (best["width"], best["depth"], len(grid)))
+        what = (best["data"], f"{best['epochs']:g}", _method(best), *sizes)
         yield *what, chosen, _accuracy(best), near("eta", "beta") or "–", near("beta", "eta") or "–"
+
+
+_GRID = ("data", "epochs", "method", "activation", "width", "depth")
 
 
 def _accuracy(row: Row) -> str:

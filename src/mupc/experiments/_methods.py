@@ -19,6 +19,9 @@ PAPER_BATCH = 64
 LONG = 500
 """Steps of inference that is meant to converge: the most that the paper allows."""
 
+BASE_WIDTH = 64
+"""The width from which learning rates are scaled by default."""
+
 AlgorithmFactory = Callable[[float, int], "AbstractAlgorithm"]
 """Return the algorithm for β and a number of hidden layers."""
 
@@ -82,6 +85,7 @@ class FigureMethod:
     activity_decay: float = 0.0
     skip: int = 1
     rate_scaling: str = "none"
+    base_width: int = BASE_WIDTH
 
 
 ERROR_SPACE = {f"error-space-{precision:g}": precision for precision in (1.0, 0.1, 0.03, 0.01)}
@@ -115,17 +119,22 @@ METHODS = {
     },
     **{name: _standard(f"α = {decay:g}", exact, 0, decay) for name, decay in DECAYS.items()},
     **{name: FigureMethod(f"μPC, tolerance {tol:g}", algorithm=descent(tol=tol)) for name, tol in TOLERANCES.items()},
+    "mupc-whole-run": FigureMethod("μPC, rates of the whole run"),
 }
 
 
-def scaled(method: str) -> str:
-    """Return the name of a method with learning rates that scale with the network's size."""
-    return f"{method}-scaled"
+def scaled(method: str, base_width: int = BASE_WIDTH) -> str:
+    """Return the name of a method with learning rates that scale with the network's size, from 8 hidden layers of this
+    width."""
+    return f"{method}-scaled" if base_width == BASE_WIDTH else f"{method}-scaled-{base_width}"
 
 
 METHODS |= {
-    scaled(name): dataclasses.replace(METHODS[name], label=f"{METHODS[name].label}, scaled", rate_scaling="mup")
+    scaled(name, width): dataclasses.replace(
+        METHODS[name], label=f"{METHODS[name].label}, scaled", rate_scaling="mup", base_width=width
+    )
     for name in ("mupc", "bp", "error-space-0.01")
+    for width in (BASE_WIDTH, 512)
 }
 
 

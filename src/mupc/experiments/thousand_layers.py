@@ -14,9 +14,9 @@ from .. import plots
 from . import _training
 from ._claims import Claim, Finding, judge
 from ._declaration import presets, protocol
-from ._figure import Figure, FigureCell, FigureConfig, Finished, Row, RunContext, Table, by_slug, select
-from ._methods import METHODS, first_batch, scaled
-from ._training import Rates, TrainingCell, TrainingConfig, TrainingRuns, training_row
+from ._figure import Figure, FigureCell, FigureConfig, Finished, Row, Table, by_slug, select
+from ._methods import scaled
+from ._training import Rates, TrainingConfig, TrainingRuns, run_compared
 from .training import COMMON, MUPC, QUICK_MUPC
 
 PLAIN, BP = "error-space-0.01", scaled("bp")
@@ -79,34 +79,6 @@ def cells(config: DepthConfig, finished: Finished) -> list[FigureCell]:
     """Return the tuning runs, and every run whose rate they have decided."""
     found = itertools.chain(*(_training.cells(part, finished) for part in config.parts.values()))
     return list(dict.fromkeys(found))
-
-
-def run_cell(cell: TrainingCell, context: RunContext) -> Row:
-    """Train one network. In error space, also measure how close its weight gradients are to BP's in the end."""
-    dataset, (result,) = _training.train([cell], context)
-    row = training_row(cell, dataset, result)
-    if cell.validation or cell.method not in (PLAIN, SCALED):
-        return row
-    import numpy as np
-
-    from ..diagnostics import credit_reach
-    from ..inference import Energy, infer
-    from ..learning import PC
-    from ..training import TrainConfig
-
-    method = METHODS[cell.method]
-    algorithm = method.algorithm(cell.beta, cell.depth)
-    assert isinstance(algorithm, PC)
-    x, y = first_batch(dataset)
-    energy = Energy(output_precision=method.output_precision)
-    solution = infer(result.network, x, y, algorithm.solver, energy=energy, precision=cell.precision)
-    base = TrainConfig(rate_scaling=method.rate_scaling).base(result.network)
-    reach = credit_reach(result.network, solution, x, y, base=base)
-    return row | {
-        "smallest_cosine": float(np.min(reach.backprop_cosines)),
-        "median_cosine": float(np.median(reach.backprop_cosines)),
-        "learning_layers": reach.learning_layers,
-    }
 
 
 @dataclasses.dataclass(frozen=True)
@@ -221,5 +193,5 @@ _PRESETS = presets(
     long_least=95.0,
     near=3.0,
 )
-STUDY = Figure("thousand-layers", _PRESETS, cells, run_cell, claims, _plot)
+STUDY = Figure("thousand-layers", _PRESETS, cells, run_compared, claims, _plot)
 FIGURES = by_slug(STUDY)

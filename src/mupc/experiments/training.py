@@ -17,8 +17,8 @@ BP_ETA = (1.0, 0.5, 0.1, 0.05, 0.01, 0.005, 0.001, 0.0005, 0.0001)
 
 MUPC = Rates("mupc", eta=(0.1,), beta=(0.5,))
 MUPC_FASHION = Rates("mupc", eta=(0.1,), beta=(1.0,))
-_MUPC_TUNED = Rates("mupc", eta=ETA, beta=(10.0, 5.0, 1.0, 0.5, 0.1), tune_depth=8)
-_BP = Rates("bp", eta=BP_ETA, tune_depth=8)
+MUPC_TUNED = Rates("mupc", eta=ETA, beta=(10.0, 5.0, 1.0, 0.5, 0.1), tune_depth=8)
+BP = Rates("bp", eta=BP_ETA, tune_depth=8)
 SP_GRID = ((0.1, 0.01), (100.0, 10.0, 1.0, 0.1, 0.01))
 _SP = Rates("sp", *SP_GRID)
 
@@ -73,12 +73,11 @@ _FIXED, _TRANSFERRED = ("mupc-fixed", "bp-tuned"), ("mupc-transferred", "bp-tune
 _FIG1 = paper_config(
     "mnist",
     (*_FIXED, "sp-tuned"),
-    (MUPC, _BP, _SP),
+    (MUPC, BP, _SP),
     Thresholds(lowest=95.0, spread=1.5, below_mupc=20.0, near_bp=2.0),
 )
 _SMALL_TUNED = Rates("mupc", eta=(0.1, 0.05), beta=(16.0, 8.0), tune_depth=4)
 _SMALL_LONG = {"depths": (16,), "epochs": 8.0, "tune_epochs": 2.0, "rates": (_SMALL_TUNED, _QUICK_BP)}
-_SMALL_CIFAR = {"rates": (dataclasses.replace(_SMALL_TUNED, beta=(16.0,)), _QUICK_BP), "augment": False, "verify": True}
 FIGURES = by_slug(
     training_figure(
         "mupc-vs-pc-mnist-accs",
@@ -102,7 +101,7 @@ FIGURES = by_slug(
     training_figure(
         "mupc-mnist-5-epochs",
         plots.draw_accuracy_over_epochs,
-        paper_config("mnist", _FIXED, (MUPC, _BP), Thresholds(mean=(97.5, 98.5)), depths=(128,), epochs=5.0, seeds=5),
+        paper_config("mnist", _FIXED, (MUPC, BP), Thresholds(mean=(97.5, 98.5)), depths=(128,), epochs=5.0, seeds=5),
         quick_settings(
             depths=(32,), epochs=8.0, rates=(QUICK_MUPC, _QUICK_BP), thresholds=Thresholds(mean=(88.0, 100.0))
         ),
@@ -111,24 +110,9 @@ FIGURES = by_slug(
         "mupc-fashion-15-epochs",
         plots.draw_accuracy_over_epochs,
         paper_config(
-            "fashion-mnist", _TRANSFERRED, (_MUPC_TUNED, _BP), Thresholds(best=88.5), depths=(128,), epochs=15.0
+            "fashion-mnist", _TRANSFERRED, (MUPC_TUNED, BP), Thresholds(best=88.5), depths=(128,), epochs=15.0
         ),
         quick_settings("digits-for-fashion", **_SMALL_LONG),
-    ),
-    training_figure(
-        "cifar-20-epochs",
-        plots.draw_accuracy_over_epochs,
-        paper_config(
-            "cifar10",
-            (*_TRANSFERRED, "cifar-20-epochs"),
-            (_MUPC_TUNED, _BP),
-            Thresholds(lowest=35.0, behind_bp=5.0),
-            depths=(128,),
-            epochs=20.0,
-            augment=True,
-            verify=False,
-        ),
-        quick_settings("digits-for-cifar", **_SMALL_LONG | _SMALL_CIFAR),
     ),
     training_figure(
         "wider-is-better-mnist",

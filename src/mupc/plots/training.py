@@ -13,7 +13,8 @@ MOMENTS = {"$t = 0$": None, "after a tenth of training": 0.1, "at the end": 1.0}
 """Titles of the maps of that ratio, and the part of training that has passed; None is before training."""
 WIDE = (8.0, 4.4)
 """Width and height of a figure as wide as a page, in inches."""
-COLOURS = {"mupc": style.BLUE, "sp": style.RED, "bp": style.GREEN}
+COLOURS = {"mupc": style.BLUE, "sp": style.RED, "error-space": style.RED, "bp": style.GREEN}
+"""Colours by how the name of a method begins."""
 
 
 def draw_accuracy_over_depth(record: Record, path: PathLike, labels: Labels) -> None:
@@ -39,9 +40,12 @@ def draw_accuracy_over_epochs(record: Record, path: PathLike, labels: Labels) ->
         ((panel,),),
     ):
         trained: list[Number] = []
+        dashes = {colour: iter(("-", "--", ":")) for colour in COLOURS.values()}
         for method in _methods(config):
             runs = trained_runs(record, method=method)
-            plot_accuracy(panel, runs, "epoch", color=COLOURS[method], label=labels[method])
+            colour = next(colour for name, colour in COLOURS.items() if method.startswith(name))
+            look = {"color": colour, "ls": next(dashes[colour]), "label": labels[method]}
+            plot_accuracy(panel, runs, "epoch", **look)
             trained += [100 * value for run in runs for value in run["history"]["test_accuracy"][1:]]
         panel.set_title(f"{style.written(config['data'])}, H = {max(config['depths'])}")
         if trained:  # the untrained network, at chance, would flatten everything that follows
@@ -216,7 +220,7 @@ def plot_accuracy(panel: Axes, runs: list[Record], axis: str = "step", **look: A
 
 
 def _methods(config: Record) -> list[str]:
-    return [rates["method"] for rates in config["rates"]]
+    return [*dict.fromkeys(rates["method"] for rates in config["rates"])]
 
 
 def _finals(runs: list[Record]) -> list[float]:
