@@ -17,7 +17,7 @@ def run(method="mupc", depth=8, seed=0, learning=(None, 3, 2), seconds=10.0, **o
 
 
 def tuning(eta, beta, accuracy, **options):
-    row = run(eta=eta, beta=beta, data="mnist", validation=0.1, validation_accuracy=accuracy, validation_loss=0.1)
+    row = run(eta=eta, beta=beta, data="mnist", epochs=1.0, validation=0.1, validation_accuracy=accuracy, validation_loss=0.1)
     del row["history"]
     return {**row, **options}
 
@@ -80,6 +80,8 @@ def test_tuned_rates_are_shown_with_their_neighbours():
     assert (row["chosen"], row["accuracy"], row["pairs"]) == ("η=0.1 β=1", "90.00", "6")
     assert row["next η"] == "0.01: 70.00, 0.5: 10.00" and row["next β"] == "0.5: 85.00, 5: 80.00"
     assert not rows(choices([result(data=data, complete=False)], []), table=2)
+    longer = [{**row, "epochs": 20.0} for row in data]
+    assert [row["epochs"] for row in rows(choices([result(data=data + longer)], []), table=2)] == ["1", "20"]
 
 
 def test_choices_move_as_far_as_the_study_found():
