@@ -17,7 +17,8 @@ def run(method="mupc", depth=8, seed=0, learning=(None, 3, 2), seconds=10.0, **o
 
 
 def tuning(eta, beta, accuracy, **options):
-    row = run(eta=eta, beta=beta, data="mnist", epochs=1.0, validation=0.1, validation_accuracy=accuracy, validation_loss=0.1)
+    row = run(eta=eta, beta=beta, data="mnist", epochs=1.0, validation=0.1)
+    row |= {"validation_accuracy": accuracy, "validation_loss": 0.1}
     del row["history"]
     return {**row, **options}
 
