@@ -100,6 +100,19 @@ def test_regressor_of_several_values(values):
     assert PCRegressor(**SMALL).fit(X, y[:, None]).predict(X).shape == (SAMPLES, 1)
 
 
+def test_rates_are_scaled_by_default(blobs, classifier):
+    as_given, scaled = (
+        PCClassifier(**SMALL, rate_scaling=choice).fit(*blobs).predict_proba(blobs[0]) for choice in ("none", "mup")
+    )
+    assert (scaled == classifier.predict_proba(blobs[0])).all()
+    assert np.abs(as_given - scaled).max() > 1e-3  # hidden weights are 1.7 times as fast as given
+
+
+def test_the_default_rate_is_for_small_tables(blobs):
+    default, given = (PCClassifier(**SMALL | {"weight_lr": rate}).fit(*blobs).loss_curve_ for rate in (None, 0.01))
+    assert default == given
+
+
 def test_units_of_the_inputs_do_not_matter(blobs, classifier):
     X, y = blobs
     scaled = PCClassifier(**SMALL).fit(X * 1000 - 7, y).predict_proba(X * 1000 - 7)
@@ -296,6 +309,8 @@ WRONG = [
     ({"epochs": "many"}, "epochs must be a"),
     ({"batch_size": 0}, "batch_size must be at least 1, got 0"),
     ({"weight_lr": -0.1}, "weight_lr must be greater than 0, got -0.1"),
+    ({"rate_scaling": "mu"}, "rate_scaling 'mu' is not known"),
+    ({"rate_scaling": "mup", "parameterisation": "sp"}, 'rate_scaling="mup" has no rule for'),
     ({"optimiser": "adom"}, "optimiser 'adom' is not known. Did you mean 'adam'?"),
     ({"schedule": "stairs"}, "schedule 'stairs' is not known"),
     ({"early_stopping": "no"}, "early_stopping must be True or False, got 'no'"),

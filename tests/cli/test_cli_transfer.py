@@ -191,7 +191,7 @@ def test_a_solver_without_a_rate(transfer, monkeypatch):
     assert run.code == 0, run.err
     assert asked == [(8, 6), (12, 1)] and [row["activity_lr"] for row in run.metrics] == [None] * 7
     config = run.json("config.json")["config"]
-    assert config["weight_lrs"] == [0.1, 0.04, 0.02, 0.01, 0.004, 0.002] and config["output_precision"] == 0.01
+    assert config["weight_lrs"] == [0.15, 0.06, 0.03, 0.015, 0.006, 0.003] and config["output_precision"] == 0.01
     assert (
         config["activity_lrs"] is None
         and config["rate_scaling"] == "mup"
@@ -228,7 +228,7 @@ def test_rates_without_scaling_and_without_predictive_coding(transfer, monkeypat
     backprop = transfer("--method", "bp", "--inference-steps", "2", name="bp")
     assert backprop.code == 0 and "note: --inference-steps 2 has no effect with --method bp" in backprop.out
     config = backprop.json("config.json")["config"]
-    assert (config["solver"], config["activity_lrs"], config["weight_lrs"][2]) == (None, None, 0.02)
+    assert (config["solver"], config["activity_lrs"], config["weight_lrs"][2]) == (None, None, 0.03)
     plain = transfer("--solver", "error-space", "--rate-scaling", "none", "--inference-steps", "2", name="plain")
     config = plain.json("config.json")["config"]
     assert (config["rate_scaling"], config["weight_lrs"][2], config["inference_steps"]) == ("none", 0.01, 2)

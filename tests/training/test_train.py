@@ -80,7 +80,7 @@ def test_fit_equals_a_plain_loop(evaluate_every):
 
 @pytest.mark.parametrize(
     ("algorithm", "rate", "output_precision"),
-    [(None, 0.02, 0.01), (mupc.ErrorSpace(), 0.02, 0.01), (SOLVER, 0.1, 1.0), (mupc.BP(), 0.02, 1.0)],
+    [(None, 0.03, 0.01), (mupc.ErrorSpace(), 0.03, 0.01), (SOLVER, 0.1, 1.0), (mupc.BP(), 0.03, 1.0)],
 )
 def test_the_learning_rate_and_output_precision_follow_the_algorithm(algorithm, rate, output_precision):
     data, net, options = dataset(), network(), {"epochs": 0.5, "batch_size": 8}

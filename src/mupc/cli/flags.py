@@ -140,9 +140,7 @@ class PaceFlags:
     """Passes through the training data; may be a fraction."""
     batch_size: Annotated[int | None, hint("(default: 64, or all samples if there are fewer)")] = None
     """Samples per step."""
-    weight_lr: Annotated[
-        float | None, hint("(default: error-space and bp 0.02, others 0.1; not scaled: 0.01, 0.1)")
-    ] = None
+    weight_lr: Annotated[float | None, hint("(default: 0.1; error-space and bp 0.03, not scaled 0.01)")] = None
     """Learning rate of the weights. With μPC it carries over between widths and depths."""
 
 

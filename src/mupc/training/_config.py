@@ -57,8 +57,8 @@ class TrainConfig:
 
     - `epochs` (may be a fraction), `seed` (order of the batches, random starts), `batch_size` (by default 64,
       or all samples if there are fewer; a stream has its own).
-    - `weight_lr`: the learning rate of the weights; by default what suits the algorithm (0.01 in error space and for
-      backpropagation, otherwise 0.1).
+    - `weight_lr`: the learning rate of the weights; by default what suits the algorithm: 0.03 in error space and for
+      backpropagation, or 0.01 if rates are not scaled; otherwise 0.1.
     - `energy`: `mupc.Energy(...)`; its λ, too, follows the algorithm by default.
     - `precision`: as for `mupc.infer`, or `"auto"`: bf16 products with float32 sums where a GPU's kernels take them,
       otherwise that of the weights. `result.compute_path` says what ran.
