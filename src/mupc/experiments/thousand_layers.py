@@ -37,7 +37,7 @@ class DepthConfig(FigureConfig):
     width: int = 512
     depths: tuple[int, ...] = (8, 32, 128)
     deep: tuple[int, ...] = (512, 1024)
-    etas: tuple[float, ...] = (0.2, 0.1, 0.05, 0.02, 0.01, 0.005, 0.002)
+    etas: tuple[float, ...] = (0.02,)
     published: Rates = MUPC
     seeds: int = 3
     epochs: float = 1.0
@@ -68,8 +68,8 @@ class DepthConfig(FigureConfig):
         shallow = self.part(every, *self.depths)
         return {
             "deep": self.part(every, *self.deep, seeds=1),
-            "shallow": shallow,
             "long": self.part((SCALED, BP), self.deepest, epochs=self.long, seeds=1),
+            "shallow": shallow,
             "far": self.part((SCALED,), depth, widths=(width,), epochs=epochs, seeds=1),
             "paper": dataclasses.replace(shallow, rates=(self.published,)),
         }
