@@ -27,8 +27,8 @@ ACTIVATION = "relu"
 @dataclasses.dataclass(frozen=True)
 class DepthConfig(FigureConfig):
     """Networks of `width` units: every method with all seeds at the `depths`, and all but the paper's with one seed at
-    the `deep` ones. The deepest is also trained for `long` epochs; and once there is a network of another width and
-    depth, `far`, for some epochs. η is chosen at the least depth.
+    the `deep` ones. The deepest is also trained for `long` epochs, and once, if `far` is given, a network of that width
+    and depth for that many epochs. η is chosen at the least depth.
 
     `least`, `long_least`: test accuracy of the deepest network, in per cent. `near`: points from the shallowest one.
     """
@@ -42,7 +42,7 @@ class DepthConfig(FigureConfig):
     seeds: int = 3
     epochs: float = 1.0
     long: float = 5.0
-    far: tuple[int, int, float] = (128, 10_000, 0.5)
+    far: tuple[int, int, float] | None = (128, 10_000, 0.5)
     evaluate_every: int = 300
     least: float = 96.8
     long_least: float = 98.0
@@ -63,16 +63,17 @@ class DepthConfig(FigureConfig):
     @property
     def parts(self) -> dict[str, TrainingConfig]:
         """The runs by name: most valuable first."""
-        width, depth, epochs = self.far
         every = (SCALED, BP, PLAIN)
         shallow = self.part(every, *self.depths)
-        return {
+        found = {
             "deep": self.part(every, *self.deep, seeds=1),
             "long": self.part((SCALED, BP), self.deepest, epochs=self.long, seeds=1),
             "shallow": shallow,
-            "far": self.part((SCALED,), depth, widths=(width,), epochs=epochs, seeds=1),
-            "paper": dataclasses.replace(shallow, rates=(self.published,)),
         }
+        if self.far:
+            width, depth, epochs = self.far
+            found["far"] = self.part((SCALED,), depth, widths=(width,), epochs=epochs, seeds=1)
+        return found | {"paper": dataclasses.replace(shallow, rates=(self.published,))}
 
 
 def cells(config: DepthConfig, finished: Finished) -> list[FigureCell]:
@@ -135,23 +136,25 @@ def claims(config: DepthConfig, table: Table) -> list[Claim]:
         near = ", ".join(f"{name} {rows[0][f'{name}_cosine']:.4f}" for name in ("smallest", "median"))
         return f"{_training.listed(runs.over_depth(BP))} %; cosine to BP's gradient at H={depth}: {near} over layers"
 
-    def far() -> str:
-        (row,) = runs.of("far").rows(SCALED, ACTIVATION, config.far[0], config.far[1])
+    def far(width: int, layers: int) -> str:
+        (row,) = runs.of("far").rows(SCALED, ACTIVATION, width, layers)
         learns = f"{row['learning_layers']} of {row['depth'] + 1} layers learn"
         return f"{100 * row['test_accuracy']:.2f} %, η={row['eta']:g}, {row['steps']} steps, {learns}"
 
-    width, layers, epochs = config.far
-    values = {"depth": depth, "first": config.depths[0], "far_depth": layers, "far_width": width, "far_epochs": epochs}
-    limits = {"least": config.least, "near": config.near, "long": config.long, "long_least": config.long_least}
+    values = {"depth": depth, "first": config.depths[0], "least": config.least, "near": config.near}
+    values |= {"long": config.long, "long_least": config.long_least}
     judged: dict[str, Callable[[], Finding | str]] = {
         "deep-accurate": accurate,
         "deep-as-shallow": as_shallow,
         "plain-falls-more": plain_falls,
         "deep-long": long,
         "deep-bp": backprop,
-        "far-deeper": far,
     }
-    return [judge(name, measure, **values, **limits) for name, measure in judged.items()]
+    found = [judge(name, measure, **values) for name, measure in judged.items()]
+    if config.far:
+        width, layers, epochs = config.far
+        found.append(judge("far-deeper", far, width, layers, width=width, depth=layers, epochs=epochs))
+    return found
 
 
 def _plot(record: Row, path: Path) -> None:
@@ -181,13 +184,13 @@ _PRESETS = presets(
     data="digits",
     width=64,
     depths=(8,),
-    deep=(64, 256),
+    deep=(256,),
     etas=(0.1, 0.05, 0.02),
     published=QUICK_MUPC,
     seeds=1,
     epochs=3.0,
     long=6.0,
-    far=(32, 512, 1.0),
+    far=None,
     evaluate_every=66,
     least=93.0,
     long_least=95.0,

@@ -261,20 +261,15 @@ _DESCENT = SolverGrid(
     etas=(0.5, 0.2, 0.1, 0.05, 0.02, 0.01),
     betas=tuple(beta for beta in BETA if beta < WILD),
 )
-_SMALL_ERROR_SPACE = dataclasses.replace(
-    _ERROR_SPACE, widths=(64, 256), depths=(8, 64), width=64, etas=(0.2, 0.1, 0.05, 0.02, 0.01)
-)
-_SMALL_DESCENT = dataclasses.replace(
-    _DESCENT, widths=(64, 256), depths=(8, 32), width=64, etas=(0.2, 0.1, 0.05, 0.02), betas=(50.0, 10.0, 5.0, 1.0)
-)
+_SMALL = dataclasses.replace(_ERROR_SPACE, widths=(64, 256), depths=(8, 64), width=64, etas=(0.2, 0.1, 0.05, 0.02))
 _PRESETS = presets(
     ScaledConfig("bf16", protocol("transfer-scaled"), grids=(_ERROR_SPACE, _DESCENT)),
     "small-digits",
     precision="float32",
     data="digits",
-    grids=(_SMALL_ERROR_SPACE, _SMALL_DESCENT),
+    grids=(_SMALL,),
     seeds=1,
-    epochs=5.0,
+    epochs=3.0,
     last=22,
 )
 STUDY = Figure("transfer-scaled", _PRESETS, cells, run_cell, claims, _plot, run_group)
