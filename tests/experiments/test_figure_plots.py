@@ -10,6 +10,7 @@ from mupc import experiments, plots
 from mupc.experiments._store import strict
 
 DRAWN = {
+    "draw_accuracy_at_depths": "thousand-layers",
     "draw_accuracy_over_depth": "mupc-vs-pc-all-activations",
     "draw_accuracy_over_epochs": "mupc-fashion-15-epochs",
     "draw_accuracy_over_width": "wider-is-better-mnist",
@@ -27,6 +28,7 @@ DRAWN = {
     "draw_protocol_choices": "protocol-choices",
     "draw_ratio_curves": "example-loss-energy-ratios",
     "draw_ratio_maps": "mupc-loss-energy-ratios",
+    "draw_scaled_transfer": "transfer-scaled",
     "draw_solver_comparison": "solvers-fashion-small",
     "draw_theorems": "theorems",
     "draw_transfer_grids": "mupc-transfer-tanh",
@@ -61,6 +63,7 @@ FAMILIES = {
     "spectra": lambda c: {"quantiles": [1 + n / 25 for n in range(101)], "asymmetry": 0.0},
     "loss-energy-ratios": lambda c: {"ratio": 1 + c.depth / c.width},
     "transfer-grids": lambda c: {"lowest_train_loss": 0.1 + abs(c.eta - 0.1), "diverged": c.beta > 100},
+    "transfer-scaled": lambda c: {"last_train_loss": 0.1 + abs(c.eta - 0.1), "diverged": c.eta * c.depth > 100},
     "toy-landscape": lambda c: {
         "condition_number": 9.0,
         "solution": [0.5, 0.1],
@@ -93,7 +96,8 @@ def numbers(cell, diverged):
         kappas = [10.0 * cell.depth * 2**n for n in range(end - 1)]
         history |= {"condition_number": [*kappas, None], "largest": [5.0] * end, "smallest": [0.1] * end}
     found = {"validation_accuracy": 0.5, "validation_loss": 0.1, "test_accuracy": 0.9, "diverged": diverged}
-    found["seconds_per_step"] = 0.01
+    found |= {"seconds_per_step": 0.01, "steps": 900, "learning_layers": cell.depth}
+    found |= {"smallest_cosine": 0.5, "median_cosine": 0.6}
     return found if cell.validation else {**found, "history": history}
 
 

@@ -31,9 +31,8 @@ class Rates:
     """The learning rates of a method: every (η, β) pair is a candidate; BP has no β.
 
     More than one candidate is a grid to tune: at `tune_depth` hidden layers (transferred to the other depths), or,
-    if that is None, at each depth by itself; and in the same way at `tune_width`. `tuned_as`: the method that is
-    trained to tune, if it is another one. None in `epochs`, `tune_epochs` and `seeds`: as many as the others. No seeds:
-    only tune.
+    if that is None, at each depth by itself. `tuned_as`: the method that is trained to tune, if it is another one. None
+    in `epochs`, `tune_epochs` and `seeds`: as many as the others. No seeds: only tune.
     """
 
     method: str
@@ -41,7 +40,6 @@ class Rates:
     beta: tuple[float, ...] = (0.0,)
     tune_depth: int | None = None
     epochs: float | None = None
-    tune_width: int | None = None
     tune_epochs: float | None = None
     seeds: int | None = None
     tuned_as: str | None = None
@@ -157,7 +155,7 @@ def cells(config: TrainingConfig, finished: Finished) -> list[FigureCell]:
 def _tuning_cells(config: TrainingConfig, rates: Rates, base: TrainingCell) -> list[TrainingCell]:
     if len(rates.candidates) == 1:
         return []
-    size = dataclasses.replace(base, width=rates.tune_width or base.width, depth=rates.tune_depth or base.depth)
+    size = dataclasses.replace(base, depth=rates.tune_depth or base.depth)
     epochs = config.tune_epochs if rates.tune_epochs is None else rates.tune_epochs
     tune = dataclasses.replace(
         size, method=rates.tuned_as or rates.method, validation=config.tune_fraction, epochs=epochs

@@ -1,7 +1,7 @@
 """Test accuracy over depth with one learning rate, to a thousand layers and beyond: `thousand-layers`.
 
 The paper preset takes about eleven minutes on one H200, of which the two runs of five epochs take three and a half and
-the one of 10,000 layers almost three; the quick one takes seconds on two CPU cores.
+the one of 10,000 layers almost three; the quick one takes half a minute on two CPU cores.
 """
 
 import dataclasses
@@ -28,7 +28,7 @@ ACTIVATION = "relu"
 class DepthConfig(FigureConfig):
     """Networks of `width` units: every method with all seeds at the `depths`, and all but the paper's with one seed at
     the `deep` ones. The deepest is also trained for `long` epochs, and once, if `far` is given, a network of that width
-    and depth for that many epochs. η is chosen at the least depth.
+    and depth for that many epochs. All have the same η.
 
     `least`, `long_least`: test accuracy of the deepest network, in per cent. `near`: points from the shallowest one.
     """
@@ -37,7 +37,7 @@ class DepthConfig(FigureConfig):
     width: int = 512
     depths: tuple[int, ...] = (8, 32, 128)
     deep: tuple[int, ...] = (512, 1024)
-    etas: tuple[float, ...] = (0.02,)
+    eta: float = 0.02
     published: Rates = MUPC
     seeds: int = 3
     epochs: float = 1.0
@@ -53,9 +53,8 @@ class DepthConfig(FigureConfig):
         return self.deep[-1]
 
     def part(self, methods: Iterable[str], *depths: int, **changes: object) -> TrainingConfig:
-        """Return training runs of these methods at these depths, with rates that are tuned at the least depth."""
-        first = self.depths[0]
-        rates = tuple(Rates(method, self.etas, tune_depth=first, tune_width=self.width) for method in methods)
+        """Return training runs of these methods at these depths."""
+        rates = tuple(Rates(method, (self.eta,)) for method in methods)
         shared = {"data": self.data, "widths": (self.width,), "epochs": self.epochs, "seeds": self.seeds}
         own = {"precision": self.precision, "evaluate_every": self.evaluate_every, "depths": depths, "rates": rates}
         return TrainingConfig(**shared | own | changes)  # type: ignore[arg-type]
@@ -77,7 +76,7 @@ class DepthConfig(FigureConfig):
 
 
 def cells(config: DepthConfig, finished: Finished) -> list[FigureCell]:
-    """Return the tuning runs, and every run whose rate they have decided."""
+    """Return the runs, those that several parts share once."""
     found = itertools.chain(*(_training.cells(part, finished) for part in config.parts.values()))
     return list(dict.fromkeys(found))
 
@@ -160,21 +159,34 @@ def claims(config: DepthConfig, table: Table) -> list[Claim]:
 def _plot(record: Row, path: Path) -> None:
     config = STUDY.config(record["preset"], record["precision"])
     assert isinstance(config, DepthConfig)
-    curves = {name: _curve(config, record["data"], name) for name in (SCALED, BP, PLAIN, config.published.method)}
+    rows, paper = record["data"], config.published.method
     labels = {
         SCALED: "predictive coding in error space, scaled rates",
         BP: "backpropagation, scaled rates",
         PLAIN: "predictive coding in error space, plain rates",
-        config.published.method: "the paper's μPC: gradient descent, plain rates",
+        paper: "the paper's gradient descent, plain rates",
     }
-    plots.draw_accuracy_at_depths(record, path, {labels[name]: curve for name, curve in curves.items()})
+    once = select(rows, epochs=config.epochs, width=config.width)
+    curves = {label: _by_depth(select(once, method=method)) for method, label in labels.items()}
+    deepest = max(config.depths)
+    mark = f"the paper's deepest: {deepest}" if record["preset"] == "paper" else f"gradient descent to {deepest}"
+    plots.draw_accuracy_at_depths(record, path, curves, _further(config, rows), (mark, deepest))
 
 
-def _curve(config: DepthConfig, table: Table, method: str) -> dict[int, list[float]]:
-    """Return the accuracies after one epoch by depth, of what is finished."""
-    rows = select(table, method=method, validation=0.0, epochs=config.epochs, width=config.width)
+def _by_depth(rows: Table) -> dict[int, list[float]]:
+    """Return the accuracies in per cent, seed by seed, at each depth."""
     depths = sorted({row["depth"] for row in rows})
     return {depth: [100 * row["test_accuracy"] for row in select(rows, depth=depth)] for depth in depths}
+
+
+def _further(config: DepthConfig, rows: Table) -> dict[str, tuple[int, float]]:
+    """Return depth and accuracy of the runs that are longer, or of another width, by what is different."""
+    named = {(config.width, config.deepest, config.long): f"error space, scaled rates, after {config.long:g} epochs"}
+    if config.far:
+        width, depth, epochs = config.far
+        named[config.far] = f"{depth:,} layers of {width} units after {epochs:g} epochs"
+    found = {(row["width"], row["depth"], row["epochs"]): row for row in select(rows, method=SCALED)}
+    return {name: (run[1], 100 * found[run]["test_accuracy"]) for run, name in named.items() if run in found}
 
 
 _PRESETS = presets(
@@ -185,7 +197,7 @@ _PRESETS = presets(
     width=64,
     depths=(8,),
     deep=(256,),
-    etas=(0.1, 0.05, 0.02),
+    eta=0.05,
     published=QUICK_MUPC,
     seeds=1,
     epochs=3.0,

@@ -70,24 +70,28 @@ def draw_accuracy_over_width(record: Record, path: PathLike, labels: Labels) -> 
         figure.suptitle(f"{labels['mupc']}, H = {max(config['depths'])}")
 
 
-def draw_accuracy_at_depths(record: Record, path: PathLike, curves: Mapping[str, Mapping[int, list[float]]]) -> None:
-    """Draw the accuracies at the end over depth, a curve for each name. The last one ends where the paper's networks
-    do."""
-    looks = zip(("o-", "s-", "v--", "D-"), style.cycle(len(curves)), strict=False)
+def draw_accuracy_at_depths(
+    record: Record,
+    path: PathLike,
+    curves: Mapping[str, Mapping[int, list[float]]],
+    points: Mapping[str, tuple[int, float]],
+    mark: tuple[str, int],
+) -> None:
+    """Draw the accuracies at the end over depth: a curve for each name, further `points`, and a line at one depth, the
+    `mark`."""
     with style.saved_panels(path, record=record, size=WIDE, ylabel=ACCURACY) as (figure, ((panel,),)):
-        for (marks, colour), (name, curve) in zip(looks, curves.items(), strict=True):
-            style.plot_error_bars(panel, curve, fmt=marks, color=colour, ms=6, label=name)
+        looks = zip(("o-", "s-", "v--", "D-"), style.COLOURS, curves.items(), strict=False)
+        for place, (look, colour, (name, curve)) in enumerate(looks):
+            style.plot_error_bars(panel, curve, fmt=look, color=colour, ms=6, label=name, zorder=9 - place)
+        for shape, (name, (depth, accuracy)) in zip("P*", points.items(), strict=False):
+            panel.plot(depth, accuracy, shape, color=style.BLUE, ms=11, mec="white", label=name)
         style.accuracy_axis(panel)
-        *_, paper = curves.values()
-        if paper:
-            panel.axvline(max(paper), ls=":", color=style.GREY)
-            panel.annotate(
-                f"the paper's deepest: {max(paper)}", (max(paper), 0.02), (4, 0), xycoords=("data", "axes fraction"),
-                textcoords="offset points", color=style.GREY, fontsize=9,
-            )  # fmt: skip
-        depths = sorted({depth for curve in curves.values() for depth in curve})
-        style.size_axis(panel, "hidden layers", depths)
-        style.legend_outside(figure, panel, loc="outside lower center", ncols=2, fontsize=9)
+        depths = {depth for curve in curves.values() for depth in curve} | {depth for depth, _ in points.values()}
+        style.size_axis(panel, "hidden layers", sorted(depths))
+        text, depth = mark
+        panel.axvline(depth, ls=":", color=style.GREY, zorder=0)
+        panel.text(depth, 0.03, f" {text}", transform=panel.get_xaxis_transform(), color=style.GREY, fontsize=9)
+        style.legend_outside(figure, panel, order=curves, loc="outside upper center", ncols=2, fontsize=9)
 
 
 def draw_solver_comparison(record: Record, path: PathLike, labels: Labels) -> None:

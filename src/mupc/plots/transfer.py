@@ -132,9 +132,11 @@ def draw_scaled_transfer(
                 for curve in list(content.values())[:1]:
                     panel.axvline(min(curve, key=curve.__getitem__), ls="--", lw=1.2, color=style.RED, zorder=1)
                 style.log_ticks(panel, "x")
+                panel.tick_params(axis="x", labelsize=8)
             for name, colour in colours.items():
                 row[-1].plot([], [], color=colour, label=name)
-            row[-1].legend(loc="center left", bbox_to_anchor=(1.02, 0.5), fontsize=9, handlelength=1.2)
+            if colours:
+                row[-1].legend(loc="center left", bbox_to_anchor=(1.02, 0.5), fontsize=9, handlelength=1.2)
         for panel, title in zip(axes[0], titles, strict=True):
             panel.set_title(title, fontsize=10)
         lowest = [min(curve.values()) for content in panels for curve in content.values()]
