@@ -4,6 +4,7 @@ One run of 128 layers takes two minutes on an H200 with gradient descent, one wi
 """
 
 import dataclasses
+from collections.abc import Mapping
 
 from .. import plots
 from ._claims import Claim, Finding, judge
@@ -20,23 +21,31 @@ GD = Rates("mupc-whole-run", WHOLE_ETA, beta=(10.0, 5.0, 1.0), tune_depth=8, see
 ERROR_SPACE = Rates("error-space-0.01", WHOLE_ETA, tune_depth=8)
 WHOLE_BP = Rates("bp", WHOLE_ETA, tune_depth=8)
 PLAIN = {"mupc": GD, "error-space-0.01": ERROR_SPACE, "bp": WHOLE_BP}
-"""Rates that are not scaled, by the method that is scaled."""
-SCALED = {name: scaled(name, 512) for name in PLAIN}
-"""At the network of 512 units that is tuned there is nothing to scale, so one tuning serves both."""
+"""Rates that are not scaled, by the method that is."""
 LABELS_HERE = LABELS | {"mupc": "μPC, rates of one epoch"}
+
+
+def _with_scaled(width: int, plain: Mapping[str, Rates]) -> tuple[Rates, ...]:
+    """Return these rates, each with the scaled ones: from the network that is tuned, so that one tuning serves both."""
+    return tuple(
+        rates
+        for name, own in plain.items()
+        for rates in (own, dataclasses.replace(own, method=scaled(name, width), tuned_as=own.method))
+    )
 
 
 def study_claims(config: TrainingConfig, table: Table) -> list[Claim]:
     """Judge whether scaled rates help and whether error space keeps up with BP; report every method."""
     runs, (activation,) = TrainingRuns(config, table), config.activations
     values = {"depth": runs.deepest, "epochs": config.epochs}
+    scaled_by_name = {name: scaled(name, config.widths[0]) for name in PLAIN}
 
     def behind(method: str, other: str, limit: float) -> Finding:
         own, their = (runs.final(name, activation, runs.deepest) for name in (method, other))
         return own >= their - limit, f"{own:.2f} % and {their:.2f} %: {own - their:+.2f} points"
 
     def not_worse(name: str) -> Claim:
-        compared = SCALED[name], PLAIN[name].method, NOISE
+        compared = scaled_by_name[name], PLAIN[name].method, NOISE
         return judge("scaled-{method}", behind, *compared, method=name, label=LABELS[name], limit=NOISE, **values)
 
     def near(rates: str, method: str, bp: str) -> Claim:
@@ -48,9 +57,9 @@ def study_claims(config: TrainingConfig, table: Table) -> list[Claim]:
         return judge("at-the-end-{method}", _report, runs, method, activation, method=method, label=label, **values)
 
     return [
-        *map(not_worse, SCALED),
+        *map(not_worse, PLAIN),
         near("plain", ERROR_SPACE.method, "bp"),
-        near("scaled", SCALED[ERROR_SPACE.method], SCALED["bp"]),
+        near("scaled", scaled_by_name[ERROR_SPACE.method], scaled_by_name["bp"]),
         *(report(rates.method) for rates in config.rates),
     ]
 
@@ -82,11 +91,7 @@ _PAPER = paper_config(
 _STUDY = paper_config(
     "cifar10",
     ("cifar-whole-run", "cifar-20-epochs-solvers", "cifar"),
-    tuple(
-        rates
-        for name, plain in PLAIN.items()
-        for rates in (plain, dataclasses.replace(plain, method=SCALED[name], tuned_as=plain.method))
-    ),
+    _with_scaled(512, PLAIN),
     Thresholds(),
     **_LONG,
     seeds=1,
@@ -94,20 +99,20 @@ _STUDY = paper_config(
 
 
 def _small(rates: Rates) -> Rates:
-    """Return the rates for digits."""
-    return dataclasses.replace(rates, eta=(0.1, 0.05), beta=(16.0,) if len(rates.beta) > 1 else (0.0,), tune_depth=4)
+    """Return the rates for digits, with two epochs where the paper preset tunes for one."""
+    beta = (16.0,) if rates.beta != (0.0,) else rates.beta
+    return dataclasses.replace(rates, eta=(0.1, 0.05), beta=beta, tune_epochs=rates.tune_epochs and 2.0)
 
 
-def _quick(paper: TrainingConfig) -> dict[str, object]:
-    sizes = {"depths": (16,), "epochs": 8.0, "tune_epochs": 8.0, "augment": False, "verify": True}
-    rates = (dataclasses.replace(_small(each), tune_epochs=each.tune_epochs and 2.0) for each in paper.rates)
-    return quick_settings("digits-for-cifar", **sizes, rates=tuple(rates), seeds=1)
+def _quick(*rates: Rates) -> dict[str, object]:
+    small = {"widths": (64,), "depths": (32,), "epochs": 8.0, "tune_epochs": 8.0, "augment": False, "verify": True}
+    return quick_settings("digits-for-cifar", **small, rates=rates, seeds=1)
 
 
 FIGURES = by_slug(
     Figure(
         "cifar-20-epochs",
-        presets(_PAPER, **_quick(_PAPER)),
+        presets(_PAPER, **_quick(*map(_small, _PAPER.rates))),
         cells,
         run_compared,
         claims,
@@ -115,7 +120,7 @@ FIGURES = by_slug(
     ),
     Figure(
         "cifar-20-epochs-solvers",
-        presets(_STUDY, **_quick(_STUDY)),
+        presets(_STUDY, **_quick(*_with_scaled(64, {name: _small(rates) for name, rates in PLAIN.items()}))),
         cells,
         run_compared,
         study_claims,
