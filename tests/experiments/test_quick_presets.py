@@ -16,6 +16,8 @@ SLUGS = (
     "mupc-activity-inits",
     "fwd-pass-stability",
     "toy-ill-cond",
+    "transfer-scaled",
+    "thousand-layers",
 )
 
 

@@ -113,15 +113,14 @@ def _grid_cells(config: ScaledConfig, grid: SolverGrid, finished: Finished) -> l
     def network(size: Size, betas: Sequence[float], *methods: str) -> list[ScaledCell]:
         return cells_over(ScaledCell, config, method=methods, width=size[0], depth=size[1], beta=tuple(betas), **rates)
 
-    found, betas = network(BASE, grid.betas, grid.method), grid.betas
-    if len(betas) > 1:
-        if not all(cell in finished for cell in found):
-            return [*found]
-        table = [{**dataclasses.asdict(cell), **finished[cell]} for cell in found]
-        place = betas.index(_best(losses(config, grid, table, BASE, False))[1])
-        betas = betas[max(place - 1, 0) : place + 2]
+    base = network(BASE, grid.betas, grid.method)
+    table = [{**dataclasses.asdict(cell), **finished[cell]} for cell in base if cell in finished]
     sizes = sorted({*itertools.chain(*grid.ladders.values())} - {BASE}, key=math.prod)
-    return [*found, *(cell for size in sizes for cell in network(size, betas, grid.method, scaled(grid.method)))]
+    try:
+        betas = tried_betas(config, grid, table)
+    except MissingCellsError:
+        return [*base]
+    return [*base, *(cell for size in sizes for cell in network(size, betas, grid.method, scaled(grid.method)))]
 
 
 def run_group(group: Sequence[ScaledCell], context: RunContext) -> list[Row]:
@@ -148,19 +147,23 @@ Losses = dict[Rate, float]
 def losses(config: ScaledConfig, grid: SolverGrid, table: Table, size: Size, scales: bool) -> Losses:
     """Return the training loss at the end for every pair of rates, mean over seeds; infinite where a run diverged."""
     rows = select(table, method=grid.form(scales, size), activation=grid.activation, width=size[0], depth=size[1])
-    name = f"{grid.label}, N={size[0]} H={size[1]}"
+    groups = grouped(rows, "eta", "beta")
 
-    def mean(runs: Table) -> float:
-        whole = require(runs, config.seeds, name)
-        return statistics.fmean(math.inf if run["diverged"] else number(run["last_train_loss"]) for run in whole)
+    def mean(rate: Rate) -> float:
+        runs = require(groups.get(rate, []), config.seeds, f"{grid.label}, {_sized(size)}")
+        return statistics.fmean(math.inf if run["diverged"] else number(run["last_train_loss"]) for run in runs)
 
-    groups = grouped(rows, "eta", "beta").values()
-    require([*groups], len(grid.etas), name)
-    return {(runs[0]["eta"], runs[0]["beta"]): mean(runs) for runs in groups}
+    betas = grid.betas if size == BASE else tried_betas(config, grid, table)
+    return {rate: mean(rate) for rate in itertools.product(grid.etas, betas)}
 
 
-def _best(found: Losses) -> Rate:
-    return min(found, key=found.__getitem__)
+def tried_betas(config: ScaledConfig, grid: SolverGrid, table: Table) -> tuple[float, ...]:
+    """Return the β that networks other than `BASE` are trained with."""
+    if len(grid.betas) == 1:
+        return grid.betas
+    found = losses(config, grid, table, BASE, False)
+    place = grid.betas.index(min(found, key=found.__getitem__)[1])
+    return grid.betas[max(place - 1, 0) : place + 2]
 
 
 def transfers(
