@@ -104,11 +104,9 @@ def test_the_base_is_trained_once_and_error_space_before_all_gradient_descent():
 
 @pytest.mark.slow
 def test_a_group_equals_single_runs():
-    group = [
-        ScaledCell("error-space-0.01-scaled", "relu", 16, 3, eta, 0.0, seed, "digits", 0.5, 4, True, "float64")
-        for eta in (0.1, 0.02)
-        for seed in (0, 1)
-    ]
+    shared = {"activation": "relu", "width": 16, "depth": 3, "beta": 0.0, "data": "digits", "epochs": 0.5, "last": 4}
+    shared |= {"method": "error-space-0.01-scaled", "verify": True, "precision": "float64"}
+    group = [ScaledCell(**shared, eta=eta, seed=seed) for eta in (0.1, 0.02) for seed in (0, 1)]
     assert len({cell.group for cell in group}) == 1
     found = run_group(group, experiments.RunContext())
     digits = mupc.data.load("digits")

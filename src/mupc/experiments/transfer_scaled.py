@@ -18,7 +18,7 @@ from ._declaration import cells_over, presets, protocol
 from ._figure import Figure, FigureCell, FigureConfig, Finished, Row, RunContext, Table, by_slug, grouped, select
 from ._methods import scaled
 from ._training import TrainingCell, train
-from .transfer_grids import BETA, DEEP, REGRET, SOON, WILD, Rate, RateTransfer, Size, describe_rate, ladders
+from .transfer_grids import BETA, DEEP, REGRET, SOON, WILD, GridCell, Rate, RateTransfer, Size, describe_rate, ladders
 
 BASE = (64, 8)
 """The size from which rates are scaled. Here both ways are the same, so it is trained once."""
@@ -63,28 +63,18 @@ class ScaledConfig(FigureConfig):
 
 
 @dataclasses.dataclass(frozen=True)
-class ScaledCell(FigureCell):
-    """One training run."""
+class ScaledCell(GridCell):
+    """One training run with this method. Its loss is the mean of the `last` steps."""
 
     family = "transfer-scaled"
     words = "{method} {activation} N={width} H={depth} η={eta:g} β={beta:g} seed {seed}"
 
     method: str
-    activation: str
-    width: int
-    depth: int
-    eta: float
-    beta: float
-    seed: int
-    data: str
-    epochs: float
     last: int
-    verify: bool
-    precision: str
 
     @property
     def slow(self) -> bool:
-        """Whether this is one of few runs that fill a device, so that it is worth to look whether all diverged."""
+        """Whether only runs with the same β are trained together, and end when all have diverged."""
         return self.depth >= DEEP and bool(self.beta)
 
     @property
