@@ -26,7 +26,7 @@ ACTIVATION = "relu"
 
 @dataclasses.dataclass(frozen=True)
 class DepthConfig(FigureConfig):
-    """Networks of `width` units: every method with all seeds at the `depths`, and all but the paper's with one seed at
+    """Networks of `width` units: every method with `seeds` at the `depths`, and all but the paper's with `deep_seeds` at
     the `deep` ones. The deepest is also trained for `long` epochs, and once, if `far` is given, a network of that width
     and depth for that many epochs. All have the same η.
 
@@ -40,6 +40,7 @@ class DepthConfig(FigureConfig):
     eta: float = 0.02
     published: Rates = MUPC
     seeds: int = 3
+    deep_seeds: int = 1
     epochs: float = 1.0
     long: float = 5.0
     far: tuple[int, int, float] | None = (128, 10_000, 0.5)
@@ -65,7 +66,7 @@ class DepthConfig(FigureConfig):
         every = (SCALED, BP, PLAIN)
         shallow = self.part(every, *self.depths)
         found = {
-            "deep": self.part(every, *self.deep, seeds=1),
+            "deep": self.part(every, *self.deep, seeds=self.deep_seeds),
             "long": self.part((SCALED, BP), self.deepest, epochs=self.long, seeds=1),
             "shallow": shallow,
         }
