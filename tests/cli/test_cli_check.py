@@ -11,6 +11,7 @@ import pytest
 import mupc as library
 from mupc import cli, diagnostics
 from mupc.cli.check import CompareFlags
+from mupc.network import BaseSize
 
 TINY = ["--widths", "8", "16", "--depths", "--hidden-layers", "4", "--steps", "1", "--inference-steps", "1"]
 
@@ -27,7 +28,7 @@ def check(mupc, tmp_path):
 
 def test_a_check(check):
     """A failed check is a result: exit code 0, unless --strict asks for 1."""
-    run = check(*TINY, "--strict", "--parameterisation", "sp")
+    run = check(*TINY, "--strict", "--parameterisation", "sp", "--solver", "gd", "--activity-lr", "0.4")
     assert run.code == cli.FAILURE and run.err == ""
     with jax.enable_x64(False):
         expected = library.coordinate_check(
@@ -49,7 +50,8 @@ def test_a_check(check):
     assert run.metrics[1]["sizes"][0]["size"] == pytest.approx(
         next(size.size for size in expected.sizes if size.width == 16), rel=1e-5
     )
-    assert run.json("config.json")["config"]["solver"] == "gd"
+    config = run.json("config.json")["config"]
+    assert (config["solver"], config["rate_scaling"], config["output_precision"]) == ("gd", "none", 1.0)
     assert {path.name for path in run.folder.iterdir()} == {"config.json", "metrics.jsonl", "summary.json", "figures"}
     assert (run.folder / "figures" / "coordinates-width.png").is_file()
     assert not (run.folder / "figures" / "coordinates-depth.png").exists()
@@ -99,14 +101,15 @@ def test_sigterm_tells_how_far_it_came(check, monkeypatch):
 @pytest.mark.slow
 def test_a_trained_network(check, train):
     """With the solver, the rates and the data of its run; other flags override them."""
-    trained = train("--quiet", "--epochs", "0.1", "--solver", "gd", "--output-precision", "0.5", "--weight-lr", "0.03")
+    rates = ["--weight-lr", "0.03", "--base-width", "2", "--optimiser", "sgd"]
+    trained = train("--quiet", "--epochs", "0.1", "--solver", "gd", "--output-precision", "0.5", *rates)
     run = check("--checkpoint", trained.folder)
     assert run.code == 0, run.err
     network = library.load(trained.folder / "checkpoints" / "network.safetensors").network
     with jax.enable_x64(False):
         expected = library.coordinate_sizes(
             network, library.data.load("digits"), solver=library.GradientDescent(0.05, 3), weight_lr=0.03,
-            energy=library.Energy(output_precision=0.5),
+            optimiser="sgd", base=BaseSize(2, 8), energy=library.Energy(output_precision=0.5),
         )  # fmt: skip
     rows = run.json("summary.json")["sizes"]
     for quantity, values in expected.items():
@@ -137,7 +140,8 @@ def test_a_trained_network(check, train):
         (["--steps", "-1"], "--steps must be at least 0, got -1"),
         (["--hidden-layers", "3"], "--hidden-layers must be at least 4"),
         (["--weight-lr", "0"], "--weight-lr must be greater than 0"),
-        (["--activity-lr", "-1"], "--activity-lr must be greater than 0"),
+        (["--activity-lr", "-1", "--solver", "gd"], "--activity-lr must be greater than 0"),
+        (["--rate-scaling", "mup", "--parameterisation", "ntp"], "has no rule for the parameterisation ntp"),
         (["--activity-lr", "0.1", "--solver", "error-space"], "--activity-lr 0.1 has no effect with --solver error"),
         (["--output-precision", "0"], "--output-precision must be greater than 0"),
         (["--skip", "9"], "Use a shorter skip"),

@@ -5,7 +5,19 @@ from typing import Annotated
 
 import tyro
 
-from .flags import DataDir, FormFlags, InferenceSteps, OutputFlags, Solver, hint
+from .flags import (
+    SOLVER,
+    ActivityRate,
+    DataDir,
+    FormFlags,
+    InferenceSteps,
+    Optimiser,
+    OutputFlags,
+    OutputPrecision,
+    RateScalingFlag,
+    Solver,
+    hint,
+)
 from .runner import FAILURE, Command, CommandResult, Session
 
 
@@ -15,7 +27,7 @@ class CompareFlags:
 
     widths: Annotated[tuple[int, ...], hint("(default: 64 128 256 512)", "INT [INT ...]")] = (64, 128, 256, 512)
     """Widths to compare, two or more, or none to skip this comparison."""
-    depths: Annotated[tuple[int, ...], hint("(default: 8 16 32)", "INT [INT ...]")] = (8, 16, 32)
+    depths: Annotated[tuple[int, ...], hint("(default: 16 64 256)", "INT [INT ...]")] = (16, 64, 256)
     """Numbers of hidden layers to compare, two or more, or none to skip this comparison."""
     width: int = 128
     """Units of every hidden layer when depths are compared."""
@@ -37,16 +49,21 @@ class LearnFlags:
     """A data set, of which the first 64 training samples are used, or the path of a .npz file."""
     data_dir: DataDir = None
     """Folder with the files of the data set."""
-    solver: Annotated[Solver | None, hint("(default: gd)")] = None
+    solver: Annotated[Solver | None, hint(f"(default: {SOLVER})")] = None
     """Gradient descent, Adam, Gauss–Newton (reaches every layer), exact (linear networks) or the gradient flow."""
-    activity_lr: Annotated[float | str | None, hint("(default: as trained; gd 0.4, adam 0.01)", "FLOAT|auto")] = None
+    activity_lr: ActivityRate = None
     """Step size of inference, acting on the energy of one sample; auto: gd chooses it itself."""
     inference_steps: InferenceSteps = None
     """Steps of inference; for ode, an upper limit."""
-    output_precision: Annotated[float | None, hint("(default: 1)")] = None
+    output_precision: OutputPrecision = None
     """Weight λ of the output loss in the energy."""
+    optimiser: Annotated[Optimiser | None, hint("(default: adam)")] = None
+    """Weight optimiser."""
     weight_lr: Annotated[float | None, hint("(default: 0.01)")] = None
-    """Learning rate of the weights, which Adam trains; small, so that a few steps do not overshoot."""
+    """Learning rate of the weights; small, so that a few steps do not overshoot."""
+    rate_scaling: RateScalingFlag = None
+    """Scale it for each kind of weight, so that features move as far in every network; none: as in the paper, the same
+    for all."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -4,18 +4,30 @@ import dataclasses
 import time
 from typing import Any
 
+import equinox as eqx
 import jax
 import numpy as np
 from rich.table import Table
 
 from .. import diagnostics, plots
-from ..diagnostics import ACTIVITY_LR, WEIGHT_LR, CoordinateCheck, CoordinateSettings, ShapeSizes, Slope
-from ..inference import AbstractSolver, Energy
+from ..data import Dataset
+from ..diagnostics import WEIGHT_LR, CoordinateCheck, CoordinateSettings, ShapeSizes, Slope
+from ..inference import Energy
 from ..io import checks
 from ..io.progress import ProgressDisplay
-from .building import SOLVERS, load_data, make_solver, network_options
+from ..network import Network
+from .building import (
+    SOLVERS,
+    as_used,
+    load_data,
+    make_algorithm,
+    make_solver,
+    network_maker,
+    network_options,
+    train_config,
+)
 from .check import CheckFlags
-from .config import SOLVER_FLAGS, TrainFlags
+from .config import TrainFlags
 from .display import plain_table
 from .parsing import flag
 from .run_folder import RunFolder
@@ -23,24 +35,27 @@ from .runner import Session
 from .trained_model import open_checkpoint, refuse_other_flags
 
 Row = dict[str, Any]
-OWN = TrainFlags(solver="gd", weight_lr=WEIGHT_LR, output_precision=1.0)
-"""What this check has for defaults, whatever those of `mupc train` are."""
+SHOWN = ("data", "data_dir", "solver", "loss", "output_precision", "optimiser", "weight_lr", "rate_scaling")
+"""Settings of learning that config.json repeats, as well as those of the solver."""
 
 
 def compare_networks(flags: CheckFlags, session: Session) -> Row:
     """Measure networks of several sizes, judge their slopes, write a run folder and return its summary."""
-    checks.integer("--steps", flags.compare.steps, 0)
-    learning = _learning(flags, None)
+    compare = flags.compare
+    checks.integer("--steps", compare.steps, 0)
+    size: Row = {"width": compare.width, "hidden_layers": compare.hidden_layers}
+    learning = dataclasses.replace(_learning(flags, None), **vars(flags.network), **size)
     settings = _settings(flags, learning)
     shapes = settings.shapes()
     measured: list[ShapeSizes] = []
     with jax.enable_x64(False):  # as `mupc train`
-        found = diagnostics.measure_shapes(load_data(learning), settings)
-        settings.solver_for(flags.compare.hidden_layers)  # refuses wrong flags, before there is a folder
-        groups = dataclasses.asdict(flags.compare) | dataclasses.asdict(flags.network)
+        dataset = load_data(learning)
+        found = diagnostics.measure_shapes(dataset, settings)
+        used = _as_used(learning, dataset, eqx.filter_eval_shape(network_maker(learning, dataset)))
         folder = RunFolder(flags.output.out, "check", format=flags.output.format)
-        folder.write_config(groups | _used(learning))
-        session.say(f"coordinate check: {_title(flags, learning)}")
+        groups = dataclasses.asdict(compare) | dataclasses.asdict(flags.network) | _shown(used)
+        folder.write_config(groups | {"inference_steps": learning.inference_steps})  # None: depends on the depth
+        session.say(f"coordinate check: {_title(used, compare.seeds)}")
         begin = time.perf_counter()
         with folder.recording(), ProgressDisplay(session.console, "size") as progress:
             for shape, sizes in found:
@@ -81,15 +96,20 @@ def report_network(flags: CheckFlags, session: Session) -> Row:
     """Measure one trained network layer by layer, write a run folder and return its summary."""
     refuse_other_flags(flags.compare, flags.network)
     network, trained = open_checkpoint(str(flags.compare.checkpoint))
-    learning = _learning(flags, trained)
+    learning = dataclasses.replace(_learning(flags, trained), hidden_layers=network.hidden_layers)
     begin = time.perf_counter()
     with jax.enable_x64(any(leaf.dtype == np.float64 for leaf in jax.tree.leaves(network))):
+        dataset = load_data(learning)
+        used = _as_used(learning, dataset, network)
+        assert used.weight_lr is not None
         sizes = diagnostics.coordinate_sizes(
             network,
-            load_data(learning),
-            solver=_solver(learning, network.hidden_layers),
-            weight_lr=_rate(learning),
-            energy=Energy(learning.loss, learning.output_precision, learning.activity_decay),
+            dataset,
+            solver=make_solver(used),
+            weight_lr=used.weight_lr,
+            optimiser=used.optimiser,
+            base=train_config(used, dataset).base(network),
+            energy=Energy(used.loss, used.output_precision, used.activity_decay),
         )
     rows = [
         {"quantity": quantity, "layer": int(layer), "size": float(size)}
@@ -97,7 +117,7 @@ def report_network(flags: CheckFlags, session: Session) -> Row:
         for layer, size in zip(diagnostics.layer_numbers(quantity, values, network.hidden_layers), values, strict=True)
     ]
     folder = RunFolder(flags.output.out, "check", format=flags.output.format)
-    folder.write_config({"checkpoint": flags.compare.checkpoint} | _used(learning))
+    folder.write_config({"checkpoint": flags.compare.checkpoint} | _shown(used))
     finite = all(bool(np.all(np.isfinite(values))) for values in sizes.values())
     verdict = {"verdict": "pass" if finite else "fail", "passed": finite}
     ended = "sizes of one network: nothing to compare"
@@ -116,56 +136,42 @@ def report_network(flags: CheckFlags, session: Session) -> Row:
 def _settings(flags: CheckFlags, learning: TrainFlags) -> CoordinateSettings:
     compare = dataclasses.asdict(flags.compare)
     del compare["checkpoint"]
+    assert learning.weight_lr is not None
     return CoordinateSettings(
         **compare,
-        weight_lr=_rate(learning),
-        solver=lambda depth: _solver(learning, depth),
+        weight_lr=learning.weight_lr,
+        optimiser=learning.optimiser,
+        rate_scaling=learning.rate_scaling,
+        solver=lambda depth: make_solver(dataclasses.replace(learning, hidden_layers=depth)),
         energy=Energy(output_precision=learning.output_precision),
         network=network_options(flags.network),
     )
 
 
 def _learning(flags: CheckFlags, trained: TrainFlags | None) -> TrainFlags:
-    """Return the settings of learning: the given flags over those of a run, or over the defaults of this check."""
-    base = OWN if trained is None else trained
-    if base.solver is None:  # a run of backpropagation
-        base = dataclasses.replace(base, method="pc", solver=OWN.solver, output_precision=OWN.output_precision)
-    given = {name: value for name, value in dataclasses.asdict(flags.learn).items() if value is not None}
-    if "solver" in given:  # the settings of a run's solver mean nothing to another
-        other: Row = {"weight_lr": WEIGHT_LR, **dict.fromkeys(SOLVER_FLAGS)}
-        base = dataclasses.replace(base, **other)
-    learning = dataclasses.replace(base, **given)
-    if trained is None and learning.solver == "gd" and learning.activity_lr is None:
-        learning = dataclasses.replace(learning, activity_lr=ACTIVITY_LR)
-    return learning
+    """Return the settings of learning: the given flags over those of a run, or over the defaults of `mupc train`, but
+    with the rate of this check."""
+    given = {name: value for name, value in vars(flags.learn).items() if value is not None}
+    before = TrainFlags() if trained is None else trained
+    now: Row = {"method": "pc"} | given
+    freed = before.freed_for(dataclasses.replace(before, **now))
+    rate: Row = {"weight_lr": WEIGHT_LR} if freed.weight_lr is None else {}
+    return dataclasses.replace(freed, **rate | now)
 
 
-def _solver(learning: TrainFlags, hidden_layers: int) -> AbstractSolver:
-    return make_solver(dataclasses.replace(learning, hidden_layers=hidden_layers))
+def _as_used(learning: TrainFlags, dataset: Dataset, network: Network) -> TrainFlags:
+    """Return the settings with what was left to a default."""
+    return as_used(learning, dataset, network, make_algorithm(learning))
 
 
-def _rate(learning: TrainFlags) -> float:
-    return WEIGHT_LR if learning.weight_lr is None else learning.weight_lr
+def _shown(used: TrainFlags) -> Row:
+    return {name: value for name, value in vars(used).items() if name in (*SHOWN, *SOLVERS[str(used.solver)].flags)}
 
 
-def _used(learning: TrainFlags) -> Row:
-    names = (
-        "data",
-        "data_dir",
-        *SOLVERS[str(learning.solver)].flags,
-        "solver",
-        "loss",
-        "output_precision",
-        "weight_lr",
-    )
-    return {name: value for name, value in vars(learning).items() if name in names}
-
-
-def _title(flags: CheckFlags, learning: TrainFlags) -> str:
-    network = flags.network
-    form = f"{network.activation}, {network.parameterisation}, skip {network.skip}, solver {learning.solver}"
-    rates = f"λ = {learning.output_precision:g}, Adam at {_rate(learning):g}"
-    return f"{form}, {rates}, {flags.compare.seeds} seeds"
+def _title(used: TrainFlags, seeds: int) -> str:
+    form = f"{used.activation}, {used.parameterisation}, skip {used.skip}, solver {used.solver}"
+    rates = f"λ = {used.output_precision:g}, {used.optimiser} at {used.weight_lr:g}, rate scaling {used.rate_scaling}"
+    return f"{form}, {rates}, {seeds} seeds"
 
 
 def _table(axis: str, worst: list[Slope]) -> Table:

@@ -36,6 +36,10 @@ InferenceSteps = Annotated[
     int | None, hint("(default: gd and adam as many as hidden layers, error-space and exact-linear 1, ode 4096)")
 ]
 OutputPrecision = Annotated[float | None, hint("(default: error-space 0.01, others 1)")]
+ActivityRate = Annotated[
+    float | str | None, hint(f"(default: gd {ACTIVITY_LR['gd']:g}, adam {ACTIVITY_LR['adam']:g})", "FLOAT|auto")
+]
+RateScalingFlag = Annotated[RateScaling | None, hint("(default: mup with μPC, others none)")]
 TEST = 0.2
 DataDir = Annotated[str | None, hint("(default: the system's, then the cache)", "DIR")]
 
@@ -109,9 +113,7 @@ class InferenceFlags:
     """Predictive coding, or backpropagation as a baseline on the same network."""
     solver: Annotated[Solver | None, hint(f"(default: {SOLVER})")] = None
     """Gradient descent (the paper's), Adam, Gauss–Newton (reaches all layers), exact (linear) or the gradient flow."""
-    activity_lr: Annotated[
-        float | str | None, hint(f"(default: gd {ACTIVITY_LR['gd']:g}, adam {ACTIVITY_LR['adam']:g})", "FLOAT|auto")
-    ] = None
+    activity_lr: ActivityRate = None
     """Step size, acting on the energy of one sample (the paper's β is 64 times this); auto: gd chooses it itself."""
     momentum: Annotated[float | None, hint("(default: 0)")] = None
     """Momentum of gd."""
@@ -148,7 +150,7 @@ class PaceFlags:
 class UpdateFlags:
     """How a learning rate turns into updates of the weights."""
 
-    rate_scaling: Annotated[RateScaling | None, hint("(default: mup with μPC, others none)")] = None
+    rate_scaling: RateScalingFlag = None
     """Scale the rate for each kind of weight, so that the rate of a small network is right for a large one; none: as in
     the paper, the same for all."""
     base_width: int = 64

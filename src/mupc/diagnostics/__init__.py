@@ -2,7 +2,6 @@
 
 from ._conditioning import Conditioning
 from ._coordinate_check import (
-    ACTIVITY_LR,
     WEIGHT_LR,
     CoordinateSettings,
     ShapeSizes,

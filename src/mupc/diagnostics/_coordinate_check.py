@@ -14,15 +14,17 @@ import numpy as np
 from jaxtyping import Array, ArrayLike
 
 from ..data import Dataset
-from ..inference import AbstractSolver, Energy, GradientDescent, as_energy, as_targets, traced
+from ..inference import AbstractSolver, Energy, ErrorSpace, as_energy, as_targets, traced
 from ..io import checks
-from ..network import Network, Real, as_inputs, check_network, resolve_precision
-from ._exponents import CoordinateCheck, CoordinateSize, Slope, group_sizes, judge_slopes
+from ..learning import OPTIMISERS, PC, LearningContext, check_rate_scaling, scaling_base
+from ..network import BaseSize, Network, Real, as_inputs, check_network, resolve_precision
+from ._exponents import CoordinateCheck, CoordinateSize, Slope, Updates, group_sizes, judge_slopes
 from ._sizes import quick_jit, trajectories
 
 BATCH = 64
 """Samples of a data set to train on, the same in every step, so that sizes change for no other reason."""
-ACTIVITY_LR, WEIGHT_LR = 0.4, 0.01
+WEIGHT_LR = 0.01
+"""Small, so that a few steps do not overshoot."""
 SHALLOWEST = 4
 """An input layer and three thirds of one layer each."""
 
@@ -32,11 +34,13 @@ Batch = tuple[ArrayLike, ArrayLike]
 
 
 class NetworkShape(NamedTuple):
-    """The size of a network, and the axes of the check that it is part of."""
+    """The size of a network, the axes of the check that it is part of, and how large its weight updates have to be next
+    to those of the base size, at the input, in hidden layers and at the readout; None: nothing is promised."""
 
     width: int
     hidden_layers: int
     axes: tuple[str, ...]
+    updates: Updates | None = None
 
 
 ShapeSizes = tuple[NetworkShape, tuple[CoordinateSize, ...]]
@@ -48,12 +52,14 @@ class CoordinateSettings:
     """The settings of `mupc.coordinate_check`, which describes them; `network` holds the options of `mupc.Network`."""
 
     widths: Sequence[int] = (64, 128, 256, 512)
-    depths: Sequence[int] = (8, 16, 32)
+    depths: Sequence[int] = (16, 64, 256)
     width: int = 128
     hidden_layers: int = 8
     steps: int = 3
     seeds: int = 3
     weight_lr: Real = WEIGHT_LR
+    optimiser: str = "adam"
+    rate_scaling: str | None = None
     solver: SolverChoice | None = None
     energy: Energy | None = None
     multipliers: Multipliers | None = None
@@ -65,6 +71,8 @@ class CoordinateSettings:
         checks.integer("width", self.width, 1)
         checks.integer("hidden_layers", self.hidden_layers, SHALLOWEST)
         checks.number("weight_lr", self.weight_lr, above=0)
+        checks.lookup("optimiser", self.optimiser, OPTIMISERS)
+        check_rate_scaling(self.rate_scaling)
 
     @property
     def parameterisation(self) -> str:
@@ -92,11 +100,19 @@ class CoordinateSettings:
     def solver_for(self, hidden_layers: int) -> AbstractSolver:
         """Return the solver for a network of this depth."""
         if self.solver is None:
-            return GradientDescent(lr=ACTIVITY_LR, steps=hidden_layers)
+            return ErrorSpace()
         chosen = self.solver(hidden_layers) if callable(self.solver) else self.solver
         if not isinstance(chosen, AbstractSolver):
             raise TypeError(f"solver must be a solver, or a function of the number of hidden layers, got {chosen!r}.")
         return chosen
+
+    def promised_updates(self, network: Network) -> Updates | None:
+        """Return how large the weight updates of a network have to be next to those of the base size. Without a rule
+        Adam's are as large as the learning rate, and nothing is known of those of other optimisers."""
+        if network.why_no_rate_rule is None:
+            first, hidden, last = network.rate_scales(BaseSize()).updates
+            return first.weight, hidden.weight, last.weight
+        return (1.0, 1.0, 1.0) if self.optimiser == "adam" else None
 
 
 OWN = {field.name for field in dataclasses.fields(CoordinateSettings)} - {"network"}
@@ -107,11 +123,11 @@ def coordinate_check(data: Dataset | Batch, **settings: Any) -> CoordinateCheck:
     """Check that networks of any width and depth start alike and learn alike: the coordinate check of μP, for
     predictive coding.
 
-    This trains networks of several widths, and of several depths, for a few steps of Adam on one batch, and measures
-    the mean absolute entry of their activities, residual branches (what a layer adds to its skip connection), outputs,
-    errors, activity updates (how far inference moves), weight updates and drift (how far training has moved the
-    activities and the output). Sizes s follow s ∝ N^a · H^b. The check fits the exponents, with confidence intervals,
-    and compares them with what the parameterisation promises. docs/coordinate-check.md derives the promises.
+    This trains networks of several widths, and of several depths, for a few steps on one batch, and measures the mean
+    absolute entry of their activities, residual branches (what a layer adds to its skip connection), outputs, errors,
+    activity updates (how far inference moves), weight updates and drift (how far training has moved the activities and
+    the output). Sizes s follow s ∝ N^a · H^b. The check fits the exponents, with confidence intervals, and compares
+    them with what the parameterisation promises. docs/coordinate-check.md derives the promises.
 
     **Arguments:**
 
@@ -120,9 +136,9 @@ def coordinate_check(data: Dataset | Batch, **settings: Any) -> CoordinateCheck:
     - `activation`, `parameterisation`, `skip` and other options of `mupc.Network`.
     - `multipliers`: three numbers, or a function `(width, hidden_layers) -> (input, hidden, readout)`, to check instead
       of the parameterisation's own.
-    - `solver`: as for `mupc.infer`, or a function `hidden_layers -> solver`. By default gradient descent with as many
-      steps as hidden layers.
-    - `steps` of training (0 for none), `seeds`, `weight_lr` and `energy`.
+    - `solver`: as for `mupc.infer`, or a function `hidden_layers -> solver`; by default `mupc.ErrorSpace()`.
+    - `steps` of training (0 for none), `seeds`, `weight_lr` (default 0.01, so that a few steps do not overshoot).
+    - `rate_scaling`, `optimiser` (a name) and `energy`: as for `mupc.fit`, with the default base size.
 
     **Returns:** a `mupc.CoordinateCheck`.
 
@@ -132,7 +148,7 @@ def coordinate_check(data: Dataset | Batch, **settings: Any) -> CoordinateCheck:
     import mupc
 
     digits = mupc.data.load("digits")
-    check = mupc.coordinate_check(digits, widths=(32, 64, 128), depths=(), steps=0, solver=mupc.ErrorSpace())
+    check = mupc.coordinate_check(digits, widths=(32, 64, 128), depths=(), steps=0)
     check.verdicts      # {'at init': {'width': 'pass'}, 'first step': {'width': 'pass'}}
     ```
     """
@@ -147,15 +163,18 @@ def coordinate_sizes(
     *,
     solver: SolverChoice | None = None,
     weight_lr: Real = WEIGHT_LR,
+    optimiser: str = "adam",
+    base: BaseSize | None = None,
     energy: Energy | None = None,
 ) -> dict[str, np.ndarray]:
     """Return the sizes that `mupc.coordinate_check` compares, for any one network, trained or not.
 
-    **Arguments:** the network, and as for `mupc.coordinate_check`.
+    **Arguments:** the network, and as for `mupc.coordinate_check`. `base`: the base size of scaled rates, by default
+    none; `TrainConfig.base(network)` has that of a run.
 
     **Returns:** a dictionary with the mean absolute entry of each quantity in each layer that has it: `activities`,
     `errors` and `activity updates` of layers 1 … H, `weight updates` of layers 1 … L, `branches` of layers n + 1 … H
-    with a skip n, `output` and `output error` of layer L. The weight updates are those of Adam's first step.
+    with a skip n, `output` and `output error` of layer L. The weight updates are those of the optimiser's first step.
 
     **Example:**
 
@@ -168,8 +187,8 @@ def coordinate_sizes(
     ```
     """
     check_network(network)
-    settings = CoordinateSettings(solver=solver, weight_lr=weight_lr, energy=energy, steps=0)
-    sizes = _sizes(jax.tree.map(lambda leaf: leaf[None], network), _batch(data), settings)
+    settings = CoordinateSettings(solver=solver, weight_lr=weight_lr, optimiser=optimiser, energy=energy, steps=0)
+    sizes = _sizes(jax.tree.map(lambda leaf: leaf[None], network), _batch(data), settings, base)
     del sizes["drift"]  # zero without training
     return {quantity: values[0, 0] for quantity, values in sizes.items()}
 
@@ -185,20 +204,20 @@ def measure_shapes(data: Dataset | Batch, settings: CoordinateSettings) -> Itera
         multipliers = own(*size) if callable(own) else own
         return Network(x.shape[1], classes, *size, multipliers=multipliers, key=key, **settings.network)
 
-    for shape in shapes:
-        eqx.filter_eval_shape(make, shape, jr.key(0))
+    forms = [eqx.filter_eval_shape(make, shape, jr.key(0)) for shape in shapes]
+    bases = [scaling_base(form, settings.optimiser, settings.rate_scaling, BaseSize()) for form in forms]
 
     def each() -> Iterator[ShapeSizes]:
         keys = jnp.stack([jr.key(seed) for seed in seeds])
-        for shape in shapes:
+        for shape, form, base in zip(shapes, forms, bases, strict=True):
             networks = quick_jit(eqx.filter_vmap(functools.partial(make, shape)))(keys)
             rows = (
                 CoordinateSize(shape.width, shape.hidden_layers, seed, step, quantity, *group)
-                for quantity, values in _sizes(networks, (x, y), settings).items()
+                for quantity, values in _sizes(networks, (x, y), settings, base).items()
                 for seed, step in itertools.product(seeds, range(settings.steps + 1))
                 for group in group_sizes(quantity, values[seed, step], shape.hidden_layers)
             )
-            yield shape, tuple(rows)
+            yield shape._replace(updates=settings.promised_updates(form)), tuple(rows)
 
     return each()
 
@@ -206,9 +225,10 @@ def measure_shapes(data: Dataset | Batch, settings: CoordinateSettings) -> Itera
 def judge_shapes(measured: Sequence[ShapeSizes], parameterisation: str) -> CoordinateCheck:
     """Return the slopes over both axes, with their verdicts."""
     slopes: list[Slope] = []
+    updates = {(shape.width, shape.hidden_layers): shape.updates for shape, _ in measured}
     for axis in ("width", "depth"):
         if rows := [size for shape, sizes in measured if axis in shape.axes for size in sizes]:
-            slopes += judge_slopes(rows, axis, parameterisation)
+            slopes += judge_slopes(rows, axis, parameterisation, updates)
     return CoordinateCheck(tuple(size for _, sizes in measured for size in sizes), tuple(slopes))
 
 
@@ -223,14 +243,23 @@ def _batch(data: Dataset | Batch) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _sizes(
-    networks: Network, batch: tuple[np.ndarray, np.ndarray], settings: CoordinateSettings
+    networks: Network, batch: tuple[np.ndarray, np.ndarray], settings: CoordinateSettings, base: BaseSize | None
 ) -> dict[str, np.ndarray]:
-    """Return sizes (networks, steps + 1, layers) of stacked networks."""
+    """Return sizes (networks, steps + 1, layers) of stacked networks, whose rates are scaled from a base size."""
     form = jax.tree.map(lambda leaf: leaf[0], networks)
-    solver, energy = traced(settings.solver_for(form.hidden_layers)), as_energy(settings.energy)
+    solver = traced(settings.solver_for(form.hidden_layers))
+    energy = as_energy(settings.energy, PC(solver).defaults.output_precision)
     policy = resolve_precision(None, networks)
     inputs = as_inputs(form, batch[0])
     inputs, targets = policy.cast((inputs, as_targets(form, batch[1], len(inputs), energy)))
-    rate = jnp.asarray(settings.weight_lr, policy.dtype)  # traced: another rate needs no new program
-    sizes = trajectories(networks, inputs, targets, solver, energy, policy, rate, settings.steps)
+    context = LearningContext(
+        energy=energy,
+        weight_lr=jnp.asarray(settings.weight_lr, policy.dtype),  # traced: another rate needs no new program
+        optimiser=settings.optimiser,
+        schedule="constant",
+        total_steps=jnp.asarray(settings.steps),
+        precision=policy.name,
+        base=base,
+    )
+    sizes = trajectories(networks, inputs, targets, solver, context, settings.steps)
     return {quantity: np.asarray(values, np.float64) for quantity, values in sizes.items()}

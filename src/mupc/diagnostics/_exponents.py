@@ -3,7 +3,7 @@
 import dataclasses
 import itertools
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -20,9 +20,13 @@ VERDICTS = ("fail", "unclear", "pass")
 when the interval is too wide to pass, or holds the promise although the slope is outside the tolerance."""
 
 
+Updates = tuple[float, float, float]
+"""How weight updates have to compare with those of a base size, at the input, in hidden layers and at the readout."""
+
+
 class Promise(NamedTuple):
-    """A promise that a size scales like N^width · r · H^depth · ℓ^layer, within `tolerance` of each slope. ℓ is the
-    number of the layer, and r the size of the entries of a_L·W_L to the power `readout`."""
+    """A promise that a size scales like N^width · r · L^depth · ℓ^layer, within `tolerance` of each slope. L = H + 1 is
+    the number of layers, ℓ that of the layer, and r the size of the entries of a_L·W_L to the power `readout`."""
 
     width: float = 0.0
     readout: float = 0.0
@@ -37,17 +41,17 @@ passes through them, and the output at initialisation is a sum of N such entries
 
 FORWARD = {
     "activities": Promise(tolerance=0.1),
-    "branches": Promise(depth=-0.5, tolerance=0.15),  # independent from layer to layer, H of them add up to order one
+    "branches": Promise(depth=-0.5, tolerance=0.15),  # independent from layer to layer, L of them add up to order one
     "output": Promise(width=0.5, readout=1, tolerance=0.25),
 }
 LEARNING = {
     "errors": Promise(readout=1, tolerance=0.2),
     "activity updates": Promise(readout=1, layer=1, tolerance=0.25),  # skips pass on the errors of all layers below
-    "weight updates": Promise(tolerance=0.2),  # Adam's step is the learning rate, however small the gradient
+    "weight updates": Promise(tolerance=0.2),  # times what the rate factors of the parameterisation say
 }
 TRAINED = {
     **{quantity: promise for quantity, promise in (FORWARD | LEARNING).items() if quantity != "output"},
-    "drift": Promise(tolerance=0.15),  # of the output too, part of which is still its initial value
+    "drift": Promise(tolerance=0.1),  # of the output too, part of which is still its initial value
 }
 UP_TO_THE_READOUT = ("output", "output error", "weight updates", "drift")
 """Quantities of the readout; the others end with the last hidden layer."""
@@ -80,9 +84,10 @@ MEANINGS = {
         "with a small output precision, or more inference steps",
     ),
     "weight updates": (
-        "weights move further in {more} networks: in small ones gradients are as small as Adam's ε of 1e-8",
-        "weights move less in {more} networks: gradients fall to Adam's ε of 1e-8 and below; use mupc.ErrorSpace with "
-        "a small output precision",
+        "weights move too far in {more} networks: learning rates are not scaled with the size of the network, or in "
+        "small ones gradients are as small as the optimiser's ε",
+        "weights move too little in {more} networks: gradients fall to the optimiser's ε and below; use "
+        "mupc.ErrorSpace with a small output precision. With SGD, scale learning rates with the size of the network",
     ),
     "drift": (
         "training moves activities and output further in {more} networks",
@@ -91,8 +96,8 @@ MEANINGS = {
 }
 """For each quantity, explanations of one that grows faster than promised, and of one that grows slower."""
 RATE = (
-    "Adam moves each weight by the learning rate, and in {more} networks more of them add up: with one rate for all "
-    "sizes expect up to +0.5, and the best rate to fall with size"
+    "Adam moves each weight by the learning rate, and in {more} networks more of them add up: without rate scaling "
+    "expect up to +0.5, and the best rate to fall with size"
 )
 UNCLEAR = "the interval is too wide to tell: take more seeds, or more sizes"
 DEGENERATE = "some sizes are zero or not finite: the signal is lost or overflows, or training diverges"
@@ -247,8 +252,14 @@ def group_sizes(quantity: str, sizes: np.ndarray, hidden_layers: int) -> Iterato
             yield name, float(layers[inside].mean()), float(sizes[inside].mean())
 
 
-def judge_slopes(sizes: Sequence[CoordinateSize], axis: str, parameterisation: str) -> Iterator[Slope]:
-    """Fit and judge the slopes of sizes that were measured over one axis."""
+def judge_slopes(
+    sizes: Sequence[CoordinateSize],
+    axis: str,
+    parameterisation: str,
+    updates: Mapping[tuple[int, int], Updates | None],
+) -> Iterator[Slope]:
+    """Fit and judge the slopes of sizes that were measured over one axis. `updates` has the weight updates that are
+    promised, by width and number of hidden layers; where it has none, they are not judged."""
     last = max(size.step for size in sizes)
     stages = [("at init", range(1), FORWARD), ("first step", range(1), LEARNING)]
     if last:
@@ -260,14 +271,25 @@ def judge_slopes(sizes: Sequence[CoordinateSize], axis: str, parameterisation: s
     for (stage, steps, promises), (key, rows) in itertools.product(stages, series.items()):
         complete = {(row.width, row.hidden_layers) for row in rows} == networks
         if key[0] in steps and key[1] in promises and complete:
-            yield _judge(rows, axis, stage, promises[key[1]], READOUT[parameterisation])
+            factors = [_update_factor(row, updates) if key[1] == "weight updates" else 1.0 for row in rows]
+            if None not in factors:
+                yield _judge(rows, axis, stage, promises[key[1]], READOUT[parameterisation], np.array(factors))
 
 
-def _judge(rows: Sequence[CoordinateSize], axis: str, stage: str, promise: Promise, readout: float) -> Slope:
+def _update_factor(row: CoordinateSize, updates: Mapping[tuple[int, int], Updates | None]) -> float | None:
+    """Return how large a weight update has to be next to that of the base size."""
+    factors = updates.get((row.width, row.hidden_layers))
+    return None if factors is None else factors[{"input": 0, "readout": 2}.get(row.group, 1)]
+
+
+def _judge(
+    rows: Sequence[CoordinateSize], axis: str, stage: str, promise: Promise, readout: float, factors: np.ndarray
+) -> Slope:
+    """Judge one slope. The promise holds times a factor for each row."""
     scale = np.log([row.width if axis == "width" else row.hidden_layers for row in rows])
     exponents = promise.width + promise.readout * readout, promise.depth, promise.layer
-    promised = [np.dot(exponents, np.log([row.width, row.hidden_layers, row.layer])) for row in rows]
-    expected = round(fit_line(scale, np.array(promised))[0], 9) + 0.0  # without the sign of a rounded zero
+    promised = [np.dot(exponents, np.log([row.width, row.hidden_layers + 1, row.layer])) for row in rows]
+    expected = round(fit_line(scale, promised + np.log(factors))[0], 9) + 0.0  # without the sign of a rounded zero
     with np.errstate(divide="ignore", invalid="ignore"):
         slope, interval = fit_line(scale, np.log([row.size for row in rows]))
     off = slope - expected

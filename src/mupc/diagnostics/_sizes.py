@@ -2,7 +2,6 @@
 
 import dataclasses
 import functools
-import math
 from typing import Any
 
 import equinox as eqx
@@ -11,9 +10,9 @@ import jax.numpy as jnp
 import optax
 from jaxtyping import Array, Float
 
-from ..inference import AbstractSolver, Batch, DenseProblem, Energy, pose, solve
-from ..learning import update_rule
-from ..network import Dense, Inputs, Network, Outputs, Precision, Real
+from ..inference import AbstractSolver, Batch, DenseProblem, pose, solve
+from ..learning import LearningContext
+from ..network import Inputs, Network, Outputs
 
 LayerSizes = dict[str, Float[Array, "..."]]
 Trained = tuple[Network, optax.OptState]
@@ -28,14 +27,12 @@ def trajectories(
     x: Inputs,
     y: Outputs,
     solver: AbstractSolver,
-    energy: Energy,
-    policy: Precision,
-    weight_lr: Real,
+    context: LearningContext,
     steps: int,
 ) -> LayerSizes:
-    """Return the sizes of networks of one shape, stacked on a leading axis, before each step of Adam and after the
-    last: arrays (networks, steps + 1, layers)."""
-    rule = update_rule("adam", weight_lr)
+    """Return the sizes of networks of one shape, stacked on a leading axis, before each step of the optimiser and after
+    the last: arrays (networks, steps + 1, layers)."""
+    rule, energy, policy = context.rule(jnp.zeros((), int)), context.energy, context.policy
 
     def pose_whole(network: Network) -> DenseProblem:
         posed = pose(network, Batch(x, y), energy, policy)
@@ -61,7 +58,7 @@ def trajectories(
             "output error": _size(energy.output_error(posed.base_output.T, y)[None]),
             "errors": _size(point.errors.hidden),
             "activity updates": _size(moved.hidden),
-            "weight updates": _layer_sizes(updates),
+            "weight updates": updates.per_layer(lambda layer: jnp.mean(jnp.abs(layer.weight), axis=(-2, -1))),
         }
         return (eqx.apply_updates(network, updates), state), (sizes, posed.base, posed.base_output[None])
 
@@ -81,13 +78,3 @@ def _size(values: Float[Array, "*steps layers _ _"]) -> Float[Array, "*steps lay
 def _branches(z: Float[Array, "layers _ _"], skip: int) -> Float[Array, "above _ _"]:
     """Return what layers add to their skip connections."""
     return z[skip:] - z[: len(z) - skip] if skip else z[:0]
-
-
-def _layer_sizes(network: Network) -> Float[Array, " all_layers"]:
-    input, readout = jax.tree.map(lambda leaf: leaf[None], (network.input, network.readout))
-
-    def size(layer: Dense) -> Float[Array, " layers"]:
-        leaves = [leaf.reshape(len(leaf), math.prod(leaf.shape[1:])) for leaf in jax.tree.leaves(layer)]
-        return jnp.mean(jnp.abs(jnp.concatenate(leaves, axis=1)), axis=1)
-
-    return jnp.concatenate([size(layer) for layer in (input, network.hidden, readout)])

@@ -14,7 +14,18 @@ from numpy.typing import ArrayLike
 from ..data import BatchStream, DataError, Dataset, RawSamples, from_arrays
 from ..inference import CROSS_ENTROPY, AbstractSolver, Energy, ErrorSpace, as_energy, traced
 from ..io import checks
-from ..learning import PC, AbstractAlgorithm, LearningContext, Optimiser, check_optimiser
+from ..learning import (
+    MUP,
+    NOT_SCALED,
+    PC,
+    AbstractAlgorithm,
+    LearningContext,
+    Optimiser,
+    check_optimiser,
+    check_rate_scaling,
+    scaling_base,
+    why_no_rule,
+)
 from ..network import POLICIES, AbstractNetwork, BaseSize, Real, check_network, resolve_precision
 from ._batches import BatchSource, SampleFormat, StoredBatches, bucket, learned, padded
 from ._compute_path import AUTO, choose_precision, describe_path
@@ -27,8 +38,6 @@ HALVE = "halve-lr"
 ON_DIVERGENCE = ("stop", HALVE)
 FILL = "fill"
 LAST_BATCH = ("drop", FILL)
-MUP, NOT_SCALED = "mup", "none"
-RATE_SCALING = (MUP, NOT_SCALED)
 Path = str | os.PathLike[str]
 Arrays = tuple[RawSamples, ArrayLike]
 """Samples and their targets, as `mupc.data.from_arrays` takes them."""
@@ -115,8 +124,7 @@ class TrainConfig:
         checks.integer("keep", self.keep, 1)
         for name in ("base_width", "base_hidden_layers"):
             object.__setattr__(self, name, checks.integer(name, getattr(self, name), 1))
-        if self.rate_scaling not in (None, *RATE_SCALING):
-            raise checks.unknown("rate_scaling", self.rate_scaling, RATE_SCALING)
+        check_rate_scaling(self.rate_scaling)
         for name in ("evaluate_every", "checkpoint_every", "patience"):
             if (every := getattr(self, name)) is not None:
                 object.__setattr__(self, name, checks.integer(name, every, 1))
@@ -192,23 +200,8 @@ class TrainConfig:
 
     def base(self, network: AbstractNetwork) -> BaseSize | None:
         """Return the size from which rates are scaled; None if they are not. Refuse to scale without a rule."""
-        missing = self._why_no_rule(network)
         base = BaseSize(self.base_width, self.base_hidden_layers)
-        if self.rate_scaling == MUP and missing is not None:
-            raise checks.ArgumentError(
-                "rate_scaling", f'= "{MUP}" has no rule for {missing}.', f'Use "{NOT_SCALED}", or leave it out.'
-            )
-        scales = self.rate_scaling != NOT_SCALED and missing is None
-        if base != BaseSize() and not scales:
-            raise checks.ArgumentError(
-                "base_width" if base.width != BaseSize().width else "base_hidden_layers",
-                "has no effect, because learning rates are not scaled.",
-                "Leave it out.",
-            )
-        return base if scales else None
-
-    def _why_no_rule(self, network: AbstractNetwork) -> str | None:
-        return network.why_no_rate_rule if isinstance(self.optimiser, str) else "an optax transformation of your own"
+        return scaling_base(network, self.optimiser, self.rate_scaling, base)
 
     def describe_rates(self, network: AbstractNetwork) -> str:
         """Return a line on how learning rates are scaled, or why they are not."""
@@ -218,7 +211,7 @@ class TrainConfig:
             updates = zip(roles, network.rate_scales(base).updates, strict=True)
             shown = [f"{role} weights × {by.weight:.3g}" for role, by in updates if role not in ("input", "readout")]
             return f"learning rates scaled from {base}: updates of {', '.join(shown)}"
-        missing = self._why_no_rule(network)
+        missing = why_no_rule(network, self.optimiser)
         return "learning rates not scaled" + ("" if missing is None else f": no rule for {missing}")
 
     def compute_path(self, network: AbstractNetwork, algorithm: AbstractAlgorithm) -> str:

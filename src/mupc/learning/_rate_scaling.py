@@ -1,0 +1,40 @@
+"""Whether learning rates are scaled with the size of a network, and from which size."""
+
+from ..io import checks
+from ..network import AbstractNetwork, BaseSize
+from ._optimiser import Optimiser
+
+MUP, NOT_SCALED = "mup", "none"
+RATE_SCALING = (MUP, NOT_SCALED)
+
+
+def check_rate_scaling(given: str | None) -> None:
+    """Refuse a name that is not known. None stands for the rule where there is one."""
+    if given not in (None, *RATE_SCALING):
+        raise checks.unknown("rate_scaling", given, RATE_SCALING)
+
+
+def why_no_rule(network: AbstractNetwork, optimiser: Optimiser) -> str | None:
+    """Return what has no rule for scaling rates, after "no rule for"; None if there is one."""
+    return network.why_no_rate_rule if isinstance(optimiser, str) else "an optax transformation of your own"
+
+
+def scaling_base(
+    network: AbstractNetwork, optimiser: Optimiser, rate_scaling: str | None, base: BaseSize
+) -> BaseSize | None:
+    """Return the base size, or None if rates are not scaled. Refuse to scale without a rule, and a base without
+    scaling."""
+    missing = why_no_rule(network, optimiser)
+    if rate_scaling == MUP and missing is not None:
+        raise checks.ArgumentError(
+            "rate_scaling", f'= "{MUP}" has no rule for {missing}.', f'Use "{NOT_SCALED}", or leave it out.'
+        )
+    if rate_scaling != NOT_SCALED and missing is None:
+        return base
+    if base != BaseSize():
+        raise checks.ArgumentError(
+            "base_width" if base.width != BaseSize().width else "base_hidden_layers",
+            "has no effect, because learning rates are not scaled.",
+            "Leave it out.",
+        )
+    return None
