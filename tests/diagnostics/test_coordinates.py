@@ -296,7 +296,7 @@ def test_the_standard_parameterisation_fails_over_depth():
     assert str(check).startswith("at init: fail over depth")
 
 
-LADDERS = {"widths": (64, 256), "depths": (16, 128), "width": 64, "hidden_layers": 8, "seeds": 8, "steps": 1}
+LADDERS = {"widths": (64, 256), "depths": (16, 128), "width": 64, "hidden_layers": 16, "seeds": 8, "steps": 1}
 
 
 @pytest.mark.slow
@@ -321,7 +321,7 @@ def test_scaled_rates_move_every_network_alike_and_plain_ones_do_not():
 @pytest.mark.slow
 def test_scaled_rates_of_gradient_descent_move_every_network_alike():
     """SGD, with biases: weights × N, hidden biases × N/L."""
-    options = LADDERS | {"widths": (128, 512), "optimiser": "sgd", "weight_lr": 0.5, "use_bias": True}
+    options = LADDERS | {"widths": (128, 512), "width": 128, "optimiser": "sgd", "weight_lr": 0.5, "use_bias": True}
     check = mupc.coordinate_check((X, Y), **options)
     assert check.verdicts["after 1 step"] == {"width": "pass", "depth": "pass"}, check
     plain = mupc.coordinate_check((X, Y), **options, rate_scaling="none")
