@@ -74,7 +74,7 @@ def test_rates_that_diverge_do_not_transfer():
     found = judged(lambda cell: math.inf if cell.depth == 1024 and cell.eta > 0.01 else bowl(cell, 0.1))
     assert found["plain-error-space-depth"].verdict == HOLDS
     assert found["scaled-error-space-depth"].verdict == FAILS
-    assert found["scaled-error-space-depth"].measured.startswith("+inf % at N=128 H=1024")
+    assert found["scaled-error-space-depth"].measured.startswith("diverges at N=128 H=1024: inf")
 
 
 def test_missing_networks_are_not_judged():

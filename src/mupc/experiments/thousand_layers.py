@@ -26,9 +26,9 @@ ACTIVATION = "relu"
 
 @dataclasses.dataclass(frozen=True)
 class DepthConfig(FigureConfig):
-    """Networks of `width` units: every method with `seeds` at the `depths`, and all but the paper's with `deep_seeds` at
-    the `deep` ones. The deepest is also trained for `long` epochs, and once, if `far` is given, a network of that width
-    and depth for that many epochs. All have the same η.
+    """Networks of `width` units: every method with `seeds` at the `depths`, and all but the paper's with `deep_seeds`
+    at the `deep` ones. The deepest is also trained for `long` epochs, and once, if `far` is given, a network of that
+    width and depth for that many epochs. All have the same η.
 
     `least`, `long_least`: test accuracy of the deepest network, in per cent. `near`: points from the shallowest one.
     """

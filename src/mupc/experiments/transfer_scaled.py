@@ -199,8 +199,14 @@ def _described(shown: Size, found: dict[Size, RateTransfer]) -> str:
     """Return what the rates cost at one size in full, and at the others in short."""
     one = found[shown]
     used, best = (f"{one.losses[rate]:.4g} with {describe_rate(rate)}" for rate in (one.used, one.best))
-    others = ", ".join(f"{_cost(other):+.1f} % at {_sized(size)}" for size, other in found.items() if size != shown)
-    return f"{_cost(one):+.1f} % at {_sized(shown)}: {used}, own best {best}" + (f"; {others}" if others else "")
+    others = [f"{_worded(_cost(other))} at {_sized(size)}" for size, other in found.items() if size != shown]
+    return "; ".join(
+        [f"{_worded(_cost(one))} at {_sized(shown)}: {used}, own best {best}", *([", ".join(others)] if others else [])]
+    )
+
+
+def _worded(cost: float) -> str:
+    return f"{cost:+.1f} %" if cost < 1e3 else f"× {1 + cost / 100:.2g}" if math.isfinite(cost) else "diverges"
 
 
 def _sized(size: Size) -> str:

@@ -141,8 +141,8 @@ def draw_scaled_transfer(
             panel.set_title(title, fontsize=10)
         lowest = [min(curve.values()) for content in panels for curve in content.values()]
         if lowest and math.isfinite(min(lowest)):
-            style.log_ticks(axes[0, 0])
             axes[0, 0].set_ylim(0.8 * min(lowest), CLIPPED * min(lowest))
+            style.log_ticks(axes[0, 0])
 
 
 def _plot_curve(panel: Axes, curve: Mapping[float, float], colour: Colour) -> None:
