@@ -201,10 +201,10 @@ def test_what_cannot_be_asked(train, resume):
 
 
 def test_the_rates_that_a_run_had_by_default_may_be_said(train, resume):
-    """Backpropagation's is 0.01."""
+    """Backpropagation's is 0.03."""
     train(*BP)
-    assert resume("--weight-lr", "0.01").code == 0
-    assert "its --weight-lr is 0.01, not 0.02" in resume("--weight-lr", "0.02").err
+    assert resume("--weight-lr", "0.03").code == 0
+    assert "its --weight-lr is 0.03, not 0.02" in resume("--weight-lr", "0.02").err
 
 
 def test_folders_that_are_no_runs(mupc, tmp_path):

@@ -14,6 +14,7 @@ from mupc.training import _compute_path
 
 GD = mupc.GradientDescent(lr=0.2, steps=4)
 WITHOUT = "float32 products and sums on the GPU, without kernels ("
+ROUNDED = "bf16 products with float32 sums on the GPU, without kernels ("
 
 
 def network(dtype=jnp.float32, **options):
@@ -43,9 +44,9 @@ def device(monkeypatch):
         ({"skip": 2}, GD, {}, WITHOUT + "they cover skips over one layer only"),
         ({"activation": jnp.sin}, GD, {}, WITHOUT + "the activation is a function of your own"),
         ({}, mupc.GradientDescent("auto", 4), {}, WITHOUT + "they take a given rate"),
-        ({}, mupc.ErrorSpace(), {}, WITHOUT + "only plain gradient descent has them"),
-        ({}, mupc.BP(), {}, WITHOUT + "only inference has them"),
-        ({}, mupc.BP(), {"precision": "bf16"}, "bf16 products with float32 sums on the GPU, without kernels (only"),
+        ({}, mupc.ErrorSpace(), {}, ROUNDED + "only plain gradient descent has them"),
+        ({}, mupc.ErrorSpace(), {"precision": "float32"}, WITHOUT + "only plain gradient descent has them"),
+        ({}, mupc.BP(), {}, ROUNDED + "only inference has them"),
         (
             {"dtype": jnp.float64}, GD, {},
             "float64 products and sums on the GPU, without kernels (they multiply in bf16, and the precision is "

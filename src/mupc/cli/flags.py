@@ -162,7 +162,7 @@ class UpdateFlags:
     schedule: Schedule = "constant"
     """Course of the learning rate."""
     precision: AutoPrecision = "auto"
-    """Number format of matrix products; auto: bf16 where a GPU's kernels take it, otherwise float32."""
+    """Number format of matrix products; auto: on a GPU bf16 where kernels, error-space or bp take it, else float32."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

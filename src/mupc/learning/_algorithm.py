@@ -82,11 +82,12 @@ class StepReport(NamedTuple):
 
 class Defaults(NamedTuple):
     """The settings that suit an algorithm: the learning rate of the weights where it is scaled with the network's size,
-    and where it is not; and λ."""
+    and where it is not; λ; and whether products in bf16 suit it on a GPU that has no kernels for it."""
 
     weight_lr: float
     unscaled_weight_lr: float
     output_precision: float
+    rounds: bool = False
 
 
 class AbstractAlgorithm(eqx.Module):

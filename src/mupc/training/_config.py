@@ -69,8 +69,8 @@ class TrainConfig:
     - `weight_lr`: the learning rate of the weights; by default what suits the algorithm: 0.03 in error space and for
       backpropagation, or 0.01 if rates are not scaled; otherwise 0.1.
     - `energy`: `mupc.Energy(...)`; its λ, too, follows the algorithm by default.
-    - `precision`: as for `mupc.infer`, or `"auto"`: bf16 products with float32 sums where a GPU's kernels take them,
-      otherwise that of the weights. `result.compute_path` says what ran.
+    - `precision`: as for `mupc.infer`, or `"auto"`: bf16 products with float32 sums on a GPU, where its kernels take
+      them, in error space and for backpropagation; otherwise that of the weights. `result.compute_path` says what ran.
     - `rate_scaling`: `"mup"` gives each kind of weight a factor on its learning rate, so that the rate of a small
       network is right for a large one. All factors are one at `base_hidden_layers` layers of `base_width`. `"none"`
       takes the rate as it is at every size, as the paper does. By default `"mup"` where there is a rule: for μPC with
