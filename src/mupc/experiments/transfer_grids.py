@@ -152,6 +152,16 @@ class RateTransfer:
         """Return in per cent how much more than the optimum a pair of rates loses."""
         return 100 * (self.losses[rate] / self.losses[self.best] - 1)
 
+    @property
+    def cost(self) -> float:
+        """The regret of the rates that are used; infinite if they diverge."""
+        return self.regret(self.used) if math.isfinite(self.losses[self.used]) else math.inf
+
+    def __str__(self) -> str:
+        used, best = (f"{self.losses[rate]:.4g} with {describe_rate(rate)}" for rate in (self.used, self.best))
+        cost = f"{self.cost:+.1f} %" if self.cost < 1e4 else f"{self.cost:+.1g} %"
+        return f"{cost}: {used}, own best {best}"
+
 
 def transfer(config: GridConfig, table: Table, small: Size, large: Size) -> RateTransfer:
     """Return how the rates of one network do in another."""
@@ -177,9 +187,7 @@ def claims(config: GridConfig, table: Table) -> list[Claim]:
 
     def transfers(small: Size, large: Size) -> Finding:
         found = transfer(config, table, small, large)
-        used, best = (f"{found.losses[rate]:.4g} with {describe_rate(rate)}" for rate in (found.used, found.best))
-        regret = found.regret(found.used)
-        return regret <= 100 * REGRET, f"{regret:+.1f} %: {used}, own best {best}"
+        return found.cost <= 100 * REGRET, str(found)
 
     claim = "transfers-N{large[0]}-H{large[1]}"
     return [

@@ -18,7 +18,7 @@ from ._declaration import cells_over, presets, protocol
 from ._figure import Figure, FigureCell, FigureConfig, Finished, Row, RunContext, Table, by_slug, grouped, select
 from ._methods import scaled
 from ._training import TrainingCell, train
-from .transfer_grids import BETA, DEEP, REGRET, SOON, WILD, GridCell, Rate, RateTransfer, Size, describe_rate, ladders
+from .transfer_grids import BETA, DEEP, REGRET, SOON, WILD, GridCell, Rate, RateTransfer, Size, ladders
 
 BASE = (64, 8)
 """The size from which rates are scaled. Here both ways are the same, so it is trained once."""
@@ -140,7 +140,7 @@ def losses(config: ScaledConfig, grid: SolverGrid, table: Table, size: Size, sca
     groups = grouped(rows, "eta", "beta")
 
     def mean(rate: Rate) -> float:
-        runs = require(groups.get(rate, []), config.seeds, f"{grid.label}, {_sized(size)}")
+        runs = require(groups.get(rate, []), config.seeds, f"{grid.label}, N={size[0]} H={size[1]}")
         return statistics.fmean(math.inf if run["diverged"] else number(run["last_train_loss"]) for run in runs)
 
     betas = grid.betas if size == BASE else tried_betas(config, grid, table)
@@ -156,73 +156,39 @@ def tried_betas(config: ScaledConfig, grid: SolverGrid, table: Table) -> tuple[f
     return grid.betas[max(place - 1, 0) : place + 2]
 
 
-def transfers(
-    config: ScaledConfig, grid: SolverGrid, table: Table, over: str, scales: bool
-) -> dict[Size, RateTransfer]:
-    """Return how the rates of the smallest network of a ladder do in each larger one."""
-    small, *larger = grid.ladders[over]
-    own = losses(config, grid, table, small, scales)
-    return {size: RateTransfer.between(own, losses(config, grid, table, size, scales)) for size in larger}
+CLAIMED = {True: "scaled-{solver}-N{large[0]}-H{large[1]}", False: "plain-{solver}-N{large[0]}-H{large[1]}"}
+"""Claims about rates that scale, and about rates that do not."""
 
 
 def claims(config: ScaledConfig, table: Table) -> list[Claim]:
-    """Judge that the rates of the smallest network are good for every larger one if they scale, and not otherwise."""
+    """Judge that the rates of the smallest network of a ladder are good for each larger one if they scale, and not for
+    the largest one otherwise."""
 
-    def with_scaling(grid: SolverGrid, over: str) -> Finding:
-        found = transfers(config, grid, table, over, True)
-        worst = max(found, key=lambda size: _cost(found[size]))
-        return _cost(found[worst]) <= 100 * REGRET, _described(worst, found)
-
-    def without(grid: SolverGrid, over: str) -> Finding:
-        found = transfers(config, grid, table, over, False)
-        largest = [*found][-1]
-        return _cost(found[largest]) > 100 * REGRET, _described(largest, found)
+    def transfers(grid: SolverGrid, small: Size, large: Size, scales: bool) -> Finding:
+        found = RateTransfer.between(*(losses(config, grid, table, size, scales) for size in (small, large)))
+        return (found.cost <= 100 * REGRET) == scales, str(found)
 
     judged = []
     for grid in config.grids:
-        for over, ladder in grid.ladders.items():
-            values = {"solver": grid.name, "label": grid.label, "over": over, "limit": REGRET}
-            sizes = {"small": ladder[0], "large": ladder[-1]}
+        for over, (small, *larger) in grid.ladders.items():
+            values = {"solver": grid.name, "label": grid.label, "over": over, "small": small, "limit": REGRET}
             judged += [
-                judge("scaled-{solver}-{over}", with_scaling, grid, over, **values, **sizes),
-                judge("plain-{solver}-{over}", without, grid, over, **values, **sizes),
+                judge(CLAIMED[scales], transfers, grid, small, large, scales, large=large, **values)
+                for scales, sizes in ((True, larger), (False, larger[-1:]))
+                for large in sizes
             ]
     return judged
 
 
-def _cost(found: RateTransfer) -> float:
-    """Return the regret of the rates that were transferred; infinite if they diverge."""
-    return found.regret(found.used) if math.isfinite(found.losses[found.used]) else math.inf
-
-
-def _described(shown: Size, found: dict[Size, RateTransfer]) -> str:
-    """Return what the rates cost at one size in full, and at the others in short."""
-    one = found[shown]
-    used, best = (f"{one.losses[rate]:.4g} with {describe_rate(rate)}" for rate in (one.used, one.best))
-    others = [f"{_worded(_cost(other))} at {_sized(size)}" for size, other in found.items() if size != shown]
-    return "; ".join(
-        [f"{_worded(_cost(one))} at {_sized(shown)}: {used}, own best {best}", *([", ".join(others)] if others else [])]
-    )
-
-
-def _worded(cost: float) -> str:
-    return f"{cost:+.1f} %" if cost < 1e3 else f"× {1 + cost / 100:.2g}" if math.isfinite(cost) else "diverges"
-
-
-def _sized(size: Size) -> str:
-    return f"N={size[0]} H={size[1]}"
-
-
 def _plot(record: Row, path: Path) -> None:
-    config = STUDY.config(record["preset"], record["precision"])
+    config, table = STUDY.config(record["preset"], record["precision"]), record["data"]
     assert isinstance(config, ScaledConfig)
+    both = {False: "plain rates", True: "scaled rates"}
+    grids = [grid for grid in config.grids if _curves(config, grid, table, "width", False)] or config.grids
     panels = [
-        _curves(config, grid, record["data"], over, scales)
-        for over in ("width", "depth")
-        for grid in config.grids
-        for scales in (False, True)
+        _curves(config, grid, table, over, scales) for over in ("width", "depth") for grid in grids for scales in both
     ]
-    titles = [f"{grid.label}\n{'scaled' if scales else 'plain'} rates" for grid in config.grids for scales in (0, 1)]
+    titles = [f"{grid.label}\n{rates}" for grid in grids for rates in both.values()]
     plots.draw_scaled_transfer(record, path, titles, panels)
 
 
