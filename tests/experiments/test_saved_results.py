@@ -22,7 +22,7 @@ def test_saved_claims_are_those_of_the_saved_table(result):
 
 
 def test_numbers_of_which_nothing_is_asked_are_reported_and_no_others():
-    claims = [claim for result in RESULTS for claim in result["claims"]]
+    claims = [claim for result in RESULTS for claim in result["claims"] if claim["verdict"] != experiments.NOT_RUN]
     assert all((claim["verdict"] == "reported") == ("reported" in claim["expected"]) for claim in claims)
 
 

@@ -132,9 +132,9 @@ def claims(config: DepthConfig, table: Table) -> list[Claim]:
         return found >= config.long_least, f"{found:.2f} % (BP {other:.2f} %)"
 
     def backprop() -> str:
-        rows = runs.of("deep").rows(SCALED, ACTIVATION, config.width, depth)
-        near = ", ".join(f"{name} {rows[0][f'{name}_cosine']:.4f}" for name in ("smallest", "median"))
-        return f"{_training.listed(runs.over_depth(BP))} %; cosine to BP's gradient at H={depth}: {near} over layers"
+        (row, *_) = runs.of("deep").rows(SCALED, ACTIVATION, config.width, depth)
+        near = f"smallest {row['smallest_cosine']:.4f}, median {row['median_cosine']:.4f} over layers"
+        return f"BP {runs.mean(BP, depth):.2f} %, error space {runs.mean(SCALED, depth):.2f} %; cosine {near}"
 
     def far(width: int, layers: int) -> str:
         (row,) = runs.of("far").rows(SCALED, ACTIVATION, width, layers)
