@@ -10,6 +10,7 @@ import optax
 import pytest
 
 import mupc
+from mupc.network import BaseSize
 from mupc.sweep import NetworkSize, TransferCell
 from mupc.sweep._transfer import TransferStudy, _size
 from mupc.training import as_algorithm
@@ -100,6 +101,18 @@ def test_any_solver(monkeypatch):
         assert {getattr(algorithm, "solver", algorithm) for each in made for algorithm in each} == {solver}
         assert [len(algorithms) for algorithms in made] == [6, 2]
     assert mupc.transfer(DIGITS, **SIZES, solver=mupc.BP(), rate_scaling="none").chosen.weight_lr == 0.001
+
+
+def test_any_base_size_transfers_alike():
+    """From the small network to the large one, updates and gradients shrink by the same factors whatever the base."""
+    small, large = (mupc.Network(64, 10, *SIZES[name], key=jr.key(0)) for name in SIZES)
+
+    def shrink(base):
+        both = zip(small.rate_scales(base), large.rate_scales(base), strict=True)
+        return [np.asarray(of_large) / np.asarray(of_small) for of_small, of_large in both]
+
+    np.testing.assert_allclose(shrink(BaseSize()), shrink(BaseSize(8, 2)), rtol=1e-12)
+    assert shrink(BaseSize())[1][1, 0] == pytest.approx((8 * 3 / (12 * 4)) ** 0.5)
 
 
 @pytest.mark.parametrize(

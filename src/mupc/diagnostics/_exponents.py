@@ -96,8 +96,8 @@ MEANINGS = {
 }
 """For each quantity, explanations of one that grows faster than promised, and of one that grows slower."""
 RATE = (
-    "Adam moves each weight by the learning rate, and in {more} networks more of them add up: without rate scaling "
-    "expect up to +0.5, and the best rate to fall with size"
+    "The moves of more weights add up in {more} networks: without rate scaling expect up to +0.5 with Adam, and the "
+    "best rate to fall with size"
 )
 UNCLEAR = "the interval is too wide to tell: take more seeds, or more sizes"
 DEGENERATE = "some sizes are zero or not finite: the signal is lost or overflows, or training diverges"
