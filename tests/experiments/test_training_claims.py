@@ -137,6 +137,11 @@ def test_cifar_is_judged_by_the_rates_of_the_whole_run(mupc, bp, expected):
     assert verdicts("cifar-20-epochs", table + rows("mupc", {128: 0.3})) == expected
 
 
+def test_cifar_is_judged_by_the_rates_of_one_epoch_while_those_of_the_whole_run_are_missing():
+    one_epoch = rows("mupc", {128: 0.34}) + rows("bp", {128: 0.36})
+    assert verdicts("cifar-20-epochs", one_epoch) == [FAILS, HOLDS]
+
+
 def widths(accuracies, spread=0.0):
     return [row("mupc", a + s * spread, 8, seed=s + 1, width=w) for w, a in accuracies.items() for s in (-1, 0, 1)]
 
@@ -202,6 +207,19 @@ def test_rates_have_their_own_epochs_seeds_and_method_to_tune():
     found = cells(config, dict(zip(tuning, map(outcome, (0.5, 0.9, 0.9, 0.5)), strict=True)))
     trained = [(cell.method, cell.eta, cell.seed, cell.epochs) for cell in found if not cell.validation]
     assert trained == [("mupc", 0.01, 0, 1.0), *(("mupc-scaled-512", 0.01, seed, 1.0) for seed in (0, 1))]
+
+
+def test_the_first_rates_whose_tuning_is_finished_train_a_method():
+    whole, short = (Rates("bp", eta=(0.1, 0.01), tune_epochs=epochs) for epochs in (5.0, 1.0))
+    config = small_config(depths=(8,), rates=(whole, short))
+    tuning = [cell for cell in cells(config, {}) if cell.validation]
+    finished = dict(zip(tuning, map(outcome, (0.5, 0.9, 0.9, 0.5)), strict=True))
+
+    def trained(found):
+        return {cell.eta for cell in cells(config, found) if not cell.validation}
+
+    assert trained(finished) == {0.01}
+    assert trained({cell: finished[cell] for cell in tuning[2:]}) == {0.1}
 
 
 def test_methods_come_in_the_order_of_the_config():

@@ -52,9 +52,10 @@ def _missing(paper: Iterable[Row]) -> list[str]:
 
 def _summary(paper: list[Row]) -> str:
     claims = count_verdicts(paper)
-    judged = f"{claims[HOLDS]} hold, {claims[FAILS]} fail, {claims[NOT_RUN]} were not run"
-    figures = f"{len(paper)} of {len(CATALOGUE)} figures have results, {len(_missing(paper))} were not run"
-    return f"{figures}; of the claims of those with results: {judged}; {claims[REPORTED]} numbers are only reported."
+    judged = f"{claims[HOLDS]} hold, {claims[FAILS]} fail, {claims[NOT_RUN]} not run"
+    part = sum(not result["complete"] for result in paper)
+    figures = f"{len(paper)} of {len(CATALOGUE)} figures have results" + (f", {part} of them in part" if part else "")
+    return f"{figures}; of their claims {judged}; {claims[REPORTED]} numbers are only reported."
 
 
 def figure_section(result: Row, level: int = 2, label: str = "") -> ReportSection:

@@ -72,8 +72,8 @@ class Thresholds:
 
 @dataclasses.dataclass(frozen=True)
 class TrainingConfig(FigureConfig):
-    """A family of training runs. Methods run in the order of `rates`. `judged`: the method whose accuracy claims about
-    μPC are judged by."""
+    """A family of training runs. Methods run in the order of `rates`; of several rates for one method, the first whose
+    tuning is finished trains it. Claims about μPC are judged by the first of the methods in `judged` that has runs."""
 
     data: str = "mnist"
     widths: tuple[int, ...] = (512,)
@@ -88,7 +88,7 @@ class TrainingConfig(FigureConfig):
     augment: bool = False
     verify: bool = True
     thresholds: Thresholds = Thresholds()
-    judged: str = "mupc"
+    judged: tuple[str, ...] = ("mupc",)
 
     def count_seeds(self, *rates: Rates) -> int:
         """Return the most seeds that any of these rates is trained with."""
@@ -137,6 +137,7 @@ class TrainingCell(FigureCell):
 def cells(config: TrainingConfig, finished: Finished) -> list[FigureCell]:
     """Return, method by method, the tuning runs, and the runs on all seeds with the rates that finished ones decide."""
     found: dict[FigureCell, None] = {}
+    trained: set[TrainingCell] = set()
     sizes = {"activation": config.activations, "width": config.widths, "depth": config.depths}
     unset = {"eta": 0.0, "beta": 0.0, "seed": 0, "validation": 0.0}
     for rates in config.rates:
@@ -145,7 +146,8 @@ def cells(config: TrainingConfig, finished: Finished) -> list[FigureCell]:
             tuning = _tuning_cells(config, rates, base)
             chosen = choose(tuning, finished) if tuning else rates.candidates[0]
             found |= dict.fromkeys(tuning)
-            if chosen is not None:
+            if chosen is not None and base not in trained:
+                trained.add(base)
                 runs = dataclasses.replace(base, eta=chosen[0], beta=chosen[1])
                 seeds = range(config.count_seeds(rates))
                 found |= dict.fromkeys(dataclasses.replace(runs, seed=seed) for seed in seeds)
@@ -301,6 +303,12 @@ class TrainingRuns:
     def deepest(self) -> int:
         return max(self.config.depths)
 
+    @property
+    def judged(self) -> str:
+        """The method that claims about μPC are judged by."""
+        trained = {row["method"] for row in select(self.table, validation=0.0)}
+        return next((method for method in self.config.judged if method in trained), self.config.judged[0])
+
     def finals(self, method: str, activation: str, width: int, depth: int) -> list[float]:
         """Return the accuracy at the end, seed by seed."""
         return [100 * row["test_accuracy"] for row in self.rows(method, activation, width, depth)]
@@ -362,7 +370,7 @@ def listed(values: Mapping[int, float], name: str = "H") -> str:
 
 
 def _lowest(runs: TrainingRuns, activation: str, limit: float) -> Finding:
-    means = _over_depth(runs, runs.config.judged, activation)
+    means = _over_depth(runs, runs.judged, activation)
     return min(means.values()) >= limit, f"{listed(means)} %"
 
 
@@ -396,7 +404,7 @@ def _best(runs: TrainingRuns, activation: str, limit: float) -> Finding:
 
 
 def _behind_bp(runs: TrainingRuns, activation: str, limit: float) -> Finding:
-    mupc, bp = (runs.final(method, activation, runs.deepest) for method in (runs.config.judged, "bp"))
+    mupc, bp = (runs.final(method, activation, runs.deepest) for method in (runs.judged, "bp"))
     return 0 <= bp - mupc <= limit, f"μPC {mupc:.2f} %, BP {bp:.2f} %: {bp - mupc:.2f} points below"
 
 

@@ -83,10 +83,10 @@ _LONG = {"depths": (128,), "epochs": 20.0, "tune_epochs": 20.0, "augment": True,
 _PAPER = paper_config(
     "cifar10",
     ("cifar-whole-run", "cifar-20-epochs", "cifar"),
-    (GD, WHOLE_BP, dataclasses.replace(MUPC_TUNED, tune_epochs=1.0), dataclasses.replace(BP, tune_epochs=1.0, seeds=0)),
+    (GD, WHOLE_BP, dataclasses.replace(MUPC_TUNED, tune_epochs=1.0), dataclasses.replace(BP, tune_epochs=1.0)),
     Thresholds(lowest=35.0, behind_bp=5.0),
     **_LONG,
-    judged=GD.method,
+    judged=(GD.method, MUPC_TUNED.method),
 )
 _STUDY = paper_config(
     "cifar10",
