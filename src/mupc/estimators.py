@@ -175,10 +175,10 @@ class PCClassifier(ClassifierMixin, AbstractEstimator):
     - `solver`: `"error-space"`, `"gd"` (the paper's gradient descent, as many steps as hidden layers), `"bp"`
       (backpropagation, the baseline), or any solver or algorithm of `mupc`, such as `mupc.ErrorSpace(steps=2)`.
     - `output_precision`: λ, by default what suits the solver.
-    - `weight_lr`: the learning rate of the weights, by default 0.01. That is lower than in `mupc.fit`, because a table of
-      a few hundred rows is overfitted in many epochs.
-    - `rate_scaling`: whether it scales with width and depth: `"mup"` or `"none"`, as in `mupc.TrainConfig`. By default it
-      does, with μPC and a named optimiser.
+    - `weight_lr`: the learning rate of the weights, by default 0.01. That is lower than in `mupc.fit`, because many
+      epochs overfit a table of a few hundred rows.
+    - `rate_scaling`: whether it scales with width and depth: `"mup"` or `"none"`, as in `mupc.TrainConfig`. By default
+      it does, with μPC and a named optimiser.
     - `epochs`, `batch_size`, `optimiser`, `schedule`: as in `mupc.TrainConfig`. Every epoch uses all samples, and there
       may be fewer of them than a batch has.
     - `early_stopping`: hold the `validation_fraction` of the samples out, stop after `patience` epochs without a better
@@ -273,7 +273,7 @@ class PCRegressor(RegressorMixin, AbstractEstimator):
     from mupc.estimators import PCRegressor
 
     X, y = load_diabetes(return_X_y=True)
-    cross_val_score(PCRegressor(random_state=0), X, y, cv=3).mean()      # R², about 0.48
+    cross_val_score(PCRegressor(random_state=0), X, y, cv=3).mean()      # R², about 0.47
     ```
     """
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
-from scipy import stats
+from scipy import special
 
 AXES = {"width": "wider", "depth": "deeper"}
 """Each axis of the check, and the word for more of it."""
@@ -312,7 +312,7 @@ def fit_line(x: np.ndarray, y: np.ndarray) -> tuple[float, float]:
     squares = np.sum(spread**2)
     slope = np.sum(spread * y) / squares
     left = np.sum((y - np.mean(y) - slope * spread) ** 2)
-    interval = stats.t.ppf((1 + CONFIDENCE) / 2, freedom) * math.sqrt(left / freedom / squares)
+    interval = special.stdtrit(freedom, (1 + CONFIDENCE) / 2) * math.sqrt(left / freedom / squares)
     return float(slope), float(interval)
 
 
