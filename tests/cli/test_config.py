@@ -26,7 +26,7 @@ MEANT = {
     "ode": {"end_time": 10.0, "inference_steps": 4096, "inference_tol": 0.001, "weight_lr": 0.1},
 }
 
-REACHING, UNSCALED, _ = library.PC(library.ErrorSpace()).defaults
+REACHING, UNSCALED, *_ = library.PC(library.ErrorSpace()).defaults
 """The rate of error space, and of backpropagation, scaled and not."""
 
 
