@@ -72,7 +72,7 @@ def test_your_own_data(tmp_path, monkeypatch, capsys):
     assert "accuracy" in capsys.readouterr().out
 
 
-SMALLER_SNIPPETS = {"small=(64, 8), large=(256, 64)": "small=(4, 2), large=(8, 3)"}
+SMALLER_SNIPPETS = {"small=(64, 8)": "small=(4, 2)", "large=(256, 64)": "large=(8, 3)"}
 
 
 @pytest.mark.slow
