@@ -58,7 +58,7 @@ def test_optimisers_of_a_kind_take_the_same_factors(optimiser, epsilon):
     """Compare with the plain step of the same optimiser: but for ε, only factors differ at the first step."""
     net = network(use_bias=True)
     gradients = mupc.backprop_gradients(net, X, Y)
-    plain = step(net, optimiser=optimiser, rate_scaling="none", base_width=64, base_hidden_layers=8)
+    plain = step(net, optimiser=optimiser, rate_scaling="none")
     scaled = step(net, optimiser=optimiser)
     for role, factors in (SGD if optimiser == "momentum" else ADAM).items():
         layer = getattr(gradients, role)
@@ -71,7 +71,7 @@ def test_optimisers_of_a_kind_take_the_same_factors(optimiser, epsilon):
 
 def test_at_the_base_size_nothing_changes():
     net = network()
-    plain = step(net, rate_scaling="none", base_width=64, base_hidden_layers=8, epochs=3)
+    plain = step(net, rate_scaling="none", epochs=3)
     scaled = step(net, rate_scaling="mup", base_width=16, base_hidden_layers=5, epochs=3)
     for one, other in zip(jax.tree.leaves(plain), jax.tree.leaves(scaled), strict=True):
         np.testing.assert_array_equal(one, other)
@@ -131,7 +131,9 @@ def test_without_a_rule(missing):
     with pytest.raises(ValueError) as error:
         mupc.fit(net, DATA, mupc.BP(), optimiser=optimiser, rate_scaling="mup")
     assert str(error.value) == wrong
-    with pytest.raises(ValueError, match="base_width has no effect, because learning rates are not scaled. Leave it"):
+    with pytest.raises(
+        ValueError, match="base_width has no effect, because learning rates are not scaled: there"
+    ):
         mupc.fit(net, DATA, mupc.BP(), optimiser=optimiser, base_width=32)
 
 
@@ -152,8 +154,7 @@ def test_the_default_rate_follows_the_scaling():
 @pytest.mark.parametrize(
     ("settings", "wrong"),
     [({"rate_scaling": "mupp"}, "Did you mean 'mup'"), ({"base_width": 0}, "base_width must be at least 1, got 0"),
-     ({"base_hidden_layers": -3}, "base_hidden_layers must be at least 1"), ({"base_width": 1.5}, "whole number"),
-     ({"rate_scaling": "none", "base_hidden_layers": 9}, "base_hidden_layers has no effect")],
+     ({"base_hidden_layers": -3}, "base_hidden_layers must be at least 1"), ({"base_width": 1.5}, "whole number")],
 )  # fmt: skip
 def test_bad_input(settings, wrong):
     with pytest.raises((ValueError, TypeError), match=wrong):

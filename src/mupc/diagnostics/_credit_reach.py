@@ -167,7 +167,7 @@ def credit_reach(
         backprop_sizes=backprop_norms / roots,
         backprop_cosines=cosines,
         energy_shares=_energy_shares(network, solution, y, energy),
-        threshold=least * growth[len(growth) // 2],
+        threshold=least * growth[1],  # of the first hidden weights
         learning_layers=int(learns.sum()),
         reach=len(learns) if learns.all() else int(np.argmin(learns[::-1])),
         evidence=Evidence(

@@ -22,19 +22,21 @@ def why_no_rule(network: AbstractNetwork, optimiser: Optimiser) -> str | None:
 def scaling_base(
     network: AbstractNetwork, optimiser: Optimiser, rate_scaling: str | None, base: BaseSize
 ) -> BaseSize | None:
-    """Return the base size, or None if rates are not scaled. Refuse to scale without a rule, and a base without
-    scaling."""
+    """Return the base size, or None if rates are not scaled. Refuse to scale without a rule, and a base that would have
+    no effect for want of one."""
     missing = why_no_rule(network, optimiser)
-    if rate_scaling == MUP and missing is not None:
+    if rate_scaling == NOT_SCALED:
+        return None
+    if missing is None:
+        return base
+    if rate_scaling == MUP:
         raise checks.ArgumentError(
             "rate_scaling", f'= "{MUP}" has no rule for {missing}.', f'Use "{NOT_SCALED}", or leave it out.'
         )
-    if rate_scaling != NOT_SCALED and missing is None:
-        return base
     if base != BaseSize():
         raise checks.ArgumentError(
             "base_width" if base.width != BaseSize().width else "base_hidden_layers",
-            "has no effect, because learning rates are not scaled.",
+            f"has no effect, because learning rates are not scaled: there is no rule for {missing}.",
             "Leave it out.",
         )
     return None

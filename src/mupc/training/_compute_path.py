@@ -10,8 +10,8 @@ AUTO = "auto"
 def choose_precision(
     name: str | None, network: AbstractNetwork, algorithm: AbstractAlgorithm, energy: Energy, unsupervised: bool
 ) -> Precision:
-    """Return the policy called `name`. `"auto"` means bf16 products on a GPU where its kernels take them or the algorithm
-    bears them without, and full precision in the format of the weights elsewhere."""
+    """Return the policy called `name`. `"auto"` means bf16 products on a GPU, where its kernels take them or where the
+    algorithm bears them without, and full precision in the format of the weights elsewhere."""
     if name != AUTO:
         return resolve_precision(name, network)
     full, rounded = resolve_precision(None, network), resolve_precision("bf16", network)
