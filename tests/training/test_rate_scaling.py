@@ -195,3 +195,11 @@ def test_what_is_recorded_is_what_the_optimiser_sees():
     plain = dataclasses.replace(context, base=None).gradient_sizes(gradients)
     growth = np.array([1 / WIDE, *[WIDE**-1.5 * DEEP**-0.5] * 4, 1 / WIDE])
     np.testing.assert_allclose(seen, plain / growth, rtol=1e-5)
+
+
+@pytest.mark.slow
+def test_a_thousand_layers_learn_with_the_rate_of_eight():
+    digits = mupc.data.load("digits")
+    for hidden_layers in (8, 1024):
+        net = mupc.Network(digits.in_size, digits.out_size, 64, hidden_layers, key=jr.key(0))
+        assert mupc.fit(net, digits, epochs=6).last["test_accuracy"] > 0.96  # seeds 0 to 2: 97.2 % or more
