@@ -274,7 +274,7 @@ def test_folders_of_other_runs_are_refused(transfer, train, monkeypatch):
         (["--validation", "2"], "a fraction between 0 and 1"),
         (["--base-width", "0"], "--base-width must be at least 1, got 0"),
         (["--rate-scaling", "mup", "--parameterisation", "sp"], "has no rule for the parameterisation sp"),
-        (["--rate-scaling", "none", "--base-hidden-layers", "4"], "--base-hidden-layers has no effect"),
+        (["--parameterisation", "sp", "--base-hidden-layers", "4"], "--base-hidden-layers has no effect"),
         (["--method", "bp"], "--activity-lrs has no effect with --method bp"),
     ],
 )

@@ -131,9 +131,7 @@ def test_without_a_rule(missing):
     with pytest.raises(ValueError) as error:
         mupc.fit(net, DATA, mupc.BP(), optimiser=optimiser, rate_scaling="mup")
     assert str(error.value) == wrong
-    with pytest.raises(
-        ValueError, match="base_width has no effect, because learning rates are not scaled: there"
-    ):
+    with pytest.raises(ValueError, match="base_width has no effect, because learning rates are not scaled: there"):
         mupc.fit(net, DATA, mupc.BP(), optimiser=optimiser, base_width=32)
 
 
