@@ -26,8 +26,8 @@ MEANT = {
     "ode": {"end_time": 10.0, "inference_steps": 4096, "inference_tol": 0.001, "weight_lr": 0.1},
 }
 
-REACHING, UNSCALED, *_ = library.PC(library.ErrorSpace()).defaults
-"""The rate of error space, and of backpropagation, scaled and not."""
+REACHING, *_ = library.PC(library.ErrorSpace()).defaults
+"""The rate of error space, and of backpropagation."""
 
 
 def used(**flags):
@@ -119,14 +119,15 @@ def repeated(mupc, tmp_path, monkeypatch):
         (
             {},
             ("--parameterisation", "orthogonal"),
-            {"init": "orthogonal", "rate_scaling": "none", "weight_lr": UNSCALED},
+            {"init": "orthogonal", "rate_scaling": "none", "base_width": 64, "weight_lr": REACHING},
         ),
         (
             {"parameterisation": "orthogonal"},
             ("--parameterisation", "mupc"),
             {"init": "gaussian", "rate_scaling": "mup"},
         ),
-        ({}, ("--rate-scaling", "none"), {"weight_lr": UNSCALED}),
+        ({"weight_lr": 0.05, "base_width": 32}, ("--rate-scaling", "none"), {"weight_lr": 0.05}),
+        ({"base_width": 32}, ("--parameterisation", "sp"), {"rate_scaling": "none", "base_width": 64}),
     ],
 )
 def test_what_follows_another_setting(repeated, earlier, argv, changed):

@@ -9,7 +9,10 @@ import optax
 import pytest
 
 import mupc
+from mupc.cli.flags import LearningFlags
 from mupc.data import Dataset, Schema, Split
+from mupc.experiments import transfer_scaled
+from mupc.experiments._methods import BASE_WIDTH
 from mupc.network import BaseSize
 
 RNG = np.random.default_rng(0)
@@ -151,7 +154,8 @@ def test_the_default_rate_follows_the_scaling():
 
 @pytest.mark.parametrize(
     ("settings", "wrong"),
-    [({"rate_scaling": "mupp"}, "Did you mean 'mup'"), ({"base_width": 0}, "base_width must be at least 1, got 0"),
+    [({"rate_scaling": np.ones(2)}, "rate_scaling"),
+     ({"rate_scaling": "mupp"}, "Did you mean 'mup'"), ({"base_width": 0}, "base_width must be at least 1, got 0"),
      ({"base_hidden_layers": -3}, "base_hidden_layers must be at least 1"), ({"base_width": 1.5}, "whole number")],
 )  # fmt: skip
 def test_bad_input(settings, wrong):
@@ -183,6 +187,19 @@ def test_layers_learn_by_the_epsilon_at_their_size():
         for given in (None, base)
     ]
     assert counts[0] < counts[1] == plain.layers
+
+
+def test_credit_reach_needs_a_rule_for_a_base():
+    net = network(parameterisation="sp")
+    solution = mupc.infer(net, X, Y, mupc.ErrorSpace())
+    with pytest.raises(ValueError, match="base has no rule for the parameterisation sp. Leave it out"):
+        mupc.credit_reach(net, solution, X, Y, base=BaseSize())
+
+
+def test_the_base_size_is_the_same_everywhere():
+    flags = LearningFlags()
+    assert BaseSize(flags.base_width, flags.base_hidden_layers) == BaseSize() == transfer_scaled.BASE
+    assert BaseSize().width == BASE_WIDTH
 
 
 def test_what_is_recorded_is_what_the_optimiser_sees():

@@ -22,8 +22,7 @@ SOLVER_FLAGS = ("activity_lr", "momentum", "inference_steps", "inference_tol", "
 """Settings that not every solver has."""
 FOLLOWERS: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(("method", "solver"), ("solver", *SOLVER_FLAGS, "weight_lr", "output_precision")),
-    "parameterisation": ("init", "rate_scaling", "weight_lr"),
-    "rate_scaling": ("weight_lr",),
+    "parameterisation": ("init", "rate_scaling", "base_width", "base_hidden_layers"),
 }
 """Settings whose defaults follow another one."""
 
@@ -57,8 +56,8 @@ class TrainFlags(LearningFlags, InferenceFlags, NetworkFlags, DataFlags):  # the
     def freed_for(self, other: "TrainFlags", varied: Collection[str] = ()) -> "TrainFlags":
         """Return these flags without the settings that follow one that is `varied`, or in which another run differs."""
         changed = [name for name in FOLLOWERS if name in varied or getattr(self, name) != getattr(other, name)]
-        freed = {follower: None for name in changed for follower in FOLLOWERS[name]}
-        return dataclasses.replace(self, **freed)  # type: ignore[arg-type]
+        freed = {follower: getattr(TrainFlags, follower) for name in changed for follower in FOLLOWERS[name]}
+        return dataclasses.replace(self, **freed)
 
 
 def pick(values: object, fields_of: Any) -> dict[str, Any]:

@@ -100,7 +100,7 @@ class TransferOutputFlags(FigureFlags):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class TransferFlags:
-    """Tune small, train large: choose both learning rates on a small network, by the loss on held-out data, and train
+    """Tune small, train large: choose the learning rates on a small network, by the loss on held-out data, and train
     a large one with them. Writes a run folder: config.json, metrics.jsonl, summary.json and a figure."""
 
     data: tyro.conf.OmitArgPrefixes[TransferDataFlags]

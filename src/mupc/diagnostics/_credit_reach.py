@@ -142,6 +142,8 @@ def credit_reach(
     """
     if epsilon is not None:
         checks.number("epsilon", epsilon, at_least=0)
+    if base is not None and network.why_no_rate_rule is not None:
+        raise checks.ArgumentError("base", f"has no rule for {network.why_no_rate_rule}.", "Leave it out.")
     check_solution(solution)
     energy = solution.objective
     plain = Energy(loss=energy.loss, output_precision=energy.output_precision)
@@ -180,7 +182,7 @@ def credit_reach(
 
 def _gradient_growth(network: Network, base: BaseSize) -> np.ndarray:
     """Return for each layer how much larger gradients are than at the base size."""
-    first, hidden, last = (scale.weight for scale in network.rate_scales(base).gradients)
+    first, hidden, last = (scale.weight for scale in network.rate_scales(BaseSize(*base)).gradients)
     return np.array([first, *[hidden] * (network.hidden_layers - 1), last])
 
 

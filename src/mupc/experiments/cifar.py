@@ -21,7 +21,7 @@ GD = Rates("mupc-whole-run", WHOLE_ETA, beta=(10.0, 5.0, 1.0), tune_depth=8, see
 ERROR_SPACE = Rates("error-space-0.01", WHOLE_ETA, tune_depth=8)
 WHOLE_BP = Rates("bp", WHOLE_ETA, tune_depth=8)
 PLAIN = {"mupc": GD, "error-space-0.01": ERROR_SPACE, "bp": WHOLE_BP}
-"""Rates that are not scaled, by the method that is."""
+"""Plain rates, by the method whose scaled form is compared with them."""
 LABELS_HERE = LABELS | {"mupc": "μPC, rates of one epoch"}
 
 

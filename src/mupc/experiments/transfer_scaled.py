@@ -28,8 +28,8 @@ WIDE = 2048
 
 @dataclasses.dataclass(frozen=True)
 class SolverGrid:
-    """The networks and rates of one solver. Of the β, networks other than `BASE` have the best one there and the ones
-    next to it."""
+    """The networks and rates of one solver. `BASE` is trained with all β, other networks with its best β and that one's
+    neighbours."""
 
     name: str
     label: str

@@ -134,8 +134,8 @@ def as_at_base(gradients: AbstractNetwork, base: BaseSize | None) -> AbstractNet
 
 
 def _rescaled(rule: optax.GradientTransformation, base: BaseSize) -> optax.GradientTransformation:
-    """Return a rule that works as at the base size: it sees gradients of the size that they have there, so that an ε or
-    a start of its sums means the same, and its updates shrink as the parameterisation asks for."""
+    """Return a rule that works as at the base size: it gets gradients rescaled to that size, so that ε keeps its
+    meaning, and its updates are multiplied by their factors."""
 
     def update(
         gradients: AbstractNetwork, state: optax.OptState, weights: optax.Params | None = None

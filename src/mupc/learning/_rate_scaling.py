@@ -10,7 +10,7 @@ RATE_SCALING = (MUP, NOT_SCALED)
 
 def check_rate_scaling(given: str | None) -> None:
     """Refuse a name that is not known. None stands for the rule where there is one."""
-    if given not in (None, *RATE_SCALING):
+    if given is not None and not (isinstance(given, str) and given in RATE_SCALING):
         raise checks.unknown("rate_scaling", given, RATE_SCALING)
 
 
@@ -22,12 +22,11 @@ def why_no_rule(network: AbstractNetwork, optimiser: Optimiser) -> str | None:
 def scaling_base(
     network: AbstractNetwork, optimiser: Optimiser, rate_scaling: str | None, base: BaseSize
 ) -> BaseSize | None:
-    """Return the base size, or None if rates are not scaled. Refuse to scale without a rule, and a base that would have
-    no effect for want of one."""
-    missing = why_no_rule(network, optimiser)
+    """Return the base size, or None if rates are not scaled. Where there is no rule, refuse "mup" and a base size that
+    was given."""
     if rate_scaling == NOT_SCALED:
         return None
-    if missing is None:
+    if (missing := why_no_rule(network, optimiser)) is None:
         return base
     if rate_scaling == MUP:
         raise checks.ArgumentError(

@@ -187,13 +187,13 @@ class Network(AbstractNetwork):
 
     @property
     def why_no_rate_rule(self) -> str | None:
-        if PARAMETERISATIONS[self.parameterisation].learning is None:
+        if PARAMETERISATIONS[self.parameterisation].rate_rule is None:
             return f"the parameterisation {self.parameterisation}"
         own = self._own_multipliers(self.hidden_layers)
         return None if self.multipliers == own else "multipliers of your own"
 
     def rate_scales(self, base: BaseSize) -> RateScales:
-        rule = PARAMETERISATIONS[self.parameterisation].learning
+        rule = PARAMETERISATIONS[self.parameterisation].rate_rule
         assert rule is not None
         depth, base_depth = map(self._depth_factor, (self.hidden_layers, base.hidden_layers))
         return rule(self.width / base.width, depth / base_depth)

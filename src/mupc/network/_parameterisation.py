@@ -22,7 +22,7 @@ from ._types import Initialiser, PRNGKeyArray
 Multipliers = tuple[float, float, float]
 Multiplier = Callable[[int, int], float]
 RateRule = Callable[[float, float], RateScales]
-"""A function of how many times as wide as the base a network is, and how many times as large its depth factor is."""
+"""A function of a network's width and of its depth factor, each divided by the base's."""
 ROLES = ("input", "hidden", "readout")
 
 
@@ -36,7 +36,7 @@ class Parameterisation:
     input: Multiplier
     hidden: Multiplier
     readout: Multiplier
-    learning: RateRule | None = None
+    rate_rule: RateRule | None = None
 
     def multiplier(self, role: str, fan_in: int, depth_factor: int) -> float:
         """Return the multiplier of a layer with this role."""

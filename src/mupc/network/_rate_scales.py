@@ -21,8 +21,8 @@ class LayerScale(NamedTuple):
 
 
 class RateScales(NamedTuple):
-    """How large gradients are next to those at the base size, and how large updates have to be, so that features and
-    outputs move as much in a step. Both in the order of the network's `weight_roles`."""
+    """How gradients compare in size with those at the base, and how updates must, so that a step moves features and
+    outputs equally far. Both in the order of the network's `weight_roles`."""
 
     gradients: tuple[LayerScale, ...]
     updates: tuple[LayerScale, ...]

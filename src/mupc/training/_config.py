@@ -223,6 +223,7 @@ class TrainConfig:
     def check(self, network: AbstractNetwork, dataset: Dataset | BatchStream, algorithm: AbstractAlgorithm) -> None:
         """Refuse what cannot be trained together, before anything is compiled."""
         check_network(network)
+        self.base(network)
         self.check_energy(dataset, algorithm)
         wanted = {"out_size": dataset.in_size} if self.unsupervised else {
             "in_size": dataset.in_size, "out_size": dataset.out_size
