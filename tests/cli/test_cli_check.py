@@ -171,7 +171,9 @@ def test_defaults_are_those_of_the_library():
         assert getattr(flags, name) == getattr(defaults, name)
 
 
-@pytest.mark.parametrize(("verdict", "code"), [("pass", 0), ("unclear", 0), ("fail", cli.FAILURE)])
+@pytest.mark.parametrize(
+    ("verdict", "code"), [pytest.param("pass", 0, marks=pytest.mark.slow), ("unclear", 0), ("fail", cli.FAILURE)]
+)
 def test_only_a_failure_fails_a_strict_check(check, monkeypatch, verdict, code):
     real = diagnostics.judge_shapes
 

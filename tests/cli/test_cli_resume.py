@@ -221,7 +221,7 @@ def test_folders_that_are_no_runs(mupc, tmp_path):
 @pytest.mark.slow
 def test_divergence_and_a_smaller_rate(train, resume):
     """A rate beyond float32 even when halved, then one that is not; the second is given when the run is taken up."""
-    flags = ("--optimiser", "sgd", "--activation", "linear", "--evaluate-every", "22")
+    flags = ("--optimiser", "sgd", "--activation", "linear", "--evaluate-every", "22", "--rate-scaling", "none")
     lost = train(*BP, *flags, "--weight-lr", "1e9", "--on-divergence", "halve-lr", name="lost")
     assert lost.code == 1
     assert len(lost.json("summary.json")["divergences"]) == 5

@@ -37,7 +37,9 @@ def used(**flags):
     return as_used(given, dataset, *build(given, dataset))
 
 
-@pytest.mark.parametrize("flag", OLD_RUNS)
+@pytest.mark.parametrize(
+    "flag", [pytest.param(flag, marks=() if "bp" in flag else pytest.mark.slow) for flag in OLD_RUNS]
+)
 def test_a_configuration_of_format_1_repeats_its_run(train, tmp_path, flag):
     """As the last version with that format wrote it: every key, with nulls for what was chosen by default."""
     file = tmp_path / "config.json"

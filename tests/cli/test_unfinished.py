@@ -116,6 +116,7 @@ def test_a_signal_saves_and_says_how_to_go_on(
     assert sum(steps) + sum(more) == all_steps  # none was taken twice
 
 
+@pytest.mark.slow
 def test_checkpoints_of_no_use_cost_nothing_but_time(run, whole, tmp_path, monkeypatch):
     """A second signal ends at once; then what it left is damaged."""
     with at(monkeypatch, 3, send(signal.SIGTERM, signal.SIGTERM)):

@@ -94,6 +94,7 @@ def test_factors_relative_to_the_base(width, depth, skip, factor):
     assert line == f"learning rates scaled from 8 hidden layers of 64: updates of hidden weights × {factor:.3g}"
 
 
+@pytest.mark.slow
 def test_decoupled_decay_takes_the_same_share_at_every_size():
     """Without a gradient only the decay moves weights: by its rate times w of each."""
     net = network()
