@@ -285,6 +285,7 @@ def test_a_checkpoint_says_what_the_network_is(analyse, flag):
     assert f"{flag} has no effect with --checkpoint, which has a network of its own: leave it out" in run.err
 
 
+@pytest.mark.slow
 def test_damaged_checkpoints(analyse, trained):
     file = trained / "checkpoints" / "network.safetensors"
     content = file.read_bytes()

@@ -59,6 +59,7 @@ def alone(config):
         )  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:training diverged:RuntimeWarning")
 def test_cells_are_what_fit_gives_and_the_folder_holds_them(sweep, mupc):
     run = sweep(*GRID)

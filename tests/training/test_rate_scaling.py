@@ -42,7 +42,7 @@ def moves(before, after, role):
     return [np.asarray(new.weight) - old.weight, np.asarray(new.bias) - old.bias]
 
 
-@pytest.mark.parametrize("optimiser", ["adam", "lion", "sgd"])
+@pytest.mark.parametrize("optimiser", ["adam", pytest.param("lion", marks=pytest.mark.slow), "sgd"])
 def test_one_step_by_hand(optimiser):
     net = network(use_bias=True)
     gradients = mupc.backprop_gradients(net, X, Y)
@@ -56,6 +56,7 @@ def test_one_step_by_hand(optimiser):
             np.testing.assert_allclose(moved[large], -1e-3 * factor * one[large], rtol=2e-3, atol=2e-7)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("optimiser", "epsilon"), [("nadam", 1e-8), ("momentum", 0)])
 def test_optimisers_of_a_kind_take_the_same_factors(optimiser, epsilon):
     """Compare with the plain step of the same optimiser: but for ε, only factors differ at the first step."""
@@ -105,6 +106,7 @@ def test_decoupled_decay_takes_the_same_share_at_every_size():
         np.testing.assert_allclose(getattr(after, role).weight, 0.95 * getattr(net, role).weight, rtol=1e-6)
 
 
+@pytest.mark.slow
 def test_runs_side_by_side_are_scaled_as_well():
     net = network()
     runs = [mupc.Run(net, mupc.BP(), rate) for rate in (1e-3, 1e-2)]
