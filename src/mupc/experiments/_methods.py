@@ -75,7 +75,7 @@ def backpropagation(beta: float, depth: int) -> AbstractAlgorithm:
 
 @dataclasses.dataclass(frozen=True)
 class FigureMethod:
-    """How a network is built and trained. The paper does not scale rates with the network's size."""
+    """How a network is built and trained. The paper's rates neither scale with its size nor fall over time."""
 
     label: str
     parameterisation: str = "mupc"
@@ -86,6 +86,7 @@ class FigureMethod:
     skip: int = 1
     rate_scaling: str = "none"
     base_width: int = BASE_WIDTH
+    schedule: str = "constant"
 
 
 ERROR_SPACE = {f"error-space-{precision:g}": precision for precision in (1.0, 0.1, 0.03, 0.01)}
@@ -135,6 +136,17 @@ METHODS |= {
     )
     for name in ("mupc", "bp", "error-space-0.01")
     for width in (BASE_WIDTH, 512)
+}
+
+
+def decaying(method: str) -> str:
+    """Return the name of a method with learning rates that fall to zero over the run, like a cosine."""
+    return f"{method}-cosine"
+
+
+METHODS |= {
+    decaying(name): dataclasses.replace(METHODS[name], schedule="cosine")
+    for name in ("error-space-0.01", scaled("error-space-0.01"), scaled("bp"))
 }
 
 

@@ -248,6 +248,7 @@ def train(
         "precision": first.precision,
         "rate_scaling": method.rate_scaling,
         "base_width": method.base_width,
+        "schedule": method.schedule,
         "metrics": metrics,
         "checkpoints": None if context.scratch is None else Scratch(context.scratch / folder),
         "stop": context.stop,

@@ -14,12 +14,11 @@ from . import _training
 from ._claims import Claim, Finding, judge
 from ._declaration import presets, protocol
 from ._figure import Figure, FigureCell, FigureConfig, Finished, Row, Table, by_slug, select
-from ._methods import scaled
+from ._methods import decaying, scaled
 from ._training import Rates, TrainingConfig, TrainingRuns, run_compared
 from .training import COMMON, MUPC, QUICK_MUPC
 
-PLAIN, BP = "error-space-0.01", scaled("bp")
-SCALED = scaled(PLAIN)
+PLAIN, SCALED, BP = map(decaying, ("error-space-0.01", scaled("error-space-0.01"), scaled("bp")))
 ACTIVATION = "relu"
 
 
@@ -27,7 +26,8 @@ ACTIVATION = "relu"
 class DepthConfig(FigureConfig):
     """Networks of `width` units: every method with `seeds` at the `depths`, and all but the paper's with `deep_seeds`
     at the `deep` ones. The deepest is also trained for `long` epochs, and once, if `far` is given, a network of that
-    width and depth for that many epochs. All have the same η.
+    width and depth for that many epochs. η is the best of error space with scaled rates at the least depth, for the
+    same width and number of epochs.
 
     `least`, `long_least`: test accuracy of the deepest network, in per cent. `near`: points from the shallowest one.
     """
@@ -36,7 +36,7 @@ class DepthConfig(FigureConfig):
     width: int = 512
     depths: tuple[int, ...] = (8, 32, 128)
     deep: tuple[int, ...] = (512, 1024)
-    eta: float = 0.02
+    etas: tuple[float, ...] = (0.1, 0.05, 0.03, 0.02)
     published: Rates = MUPC
     seeds: int = 3
     deep_seeds: int = 1
@@ -54,8 +54,9 @@ class DepthConfig(FigureConfig):
 
     def part(self, methods: Iterable[str], *depths: int, **changes: object) -> TrainingConfig:
         """Return training runs of these methods at these depths."""
-        rates = tuple(Rates(method, (self.eta,)) for method in methods)
-        shared = {"data": self.data, "widths": (self.width,), "epochs": self.epochs, "seeds": self.seeds}
+        rates = tuple(Rates(method, self.etas, tune_depth=self.depths[0], tuned_as=SCALED) for method in methods)
+        changes = {"epochs": self.epochs, **changes}
+        shared = {"data": self.data, "widths": (self.width,), "seeds": self.seeds, "tune_epochs": changes["epochs"]}
         own = {"precision": self.precision, "evaluate_every": self.evaluate_every, "depths": depths, "rates": rates}
         return TrainingConfig(**shared | own | changes)  # type: ignore[arg-type]
 
@@ -190,7 +191,7 @@ _PRESETS = presets(
     width=64,
     depths=(8,),
     deep=(256,),
-    eta=0.05,
+    etas=(0.1, 0.05, 0.03),
     published=QUICK_MUPC,
     seeds=1,
     epochs=3.0,
