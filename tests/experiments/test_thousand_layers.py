@@ -4,7 +4,7 @@ import dataclasses
 
 import pytest
 
-from mupc import experiments
+from mupc import experiments, plots
 from mupc.experiments.thousand_layers import BP, PLAIN, SCALED, STUDY
 
 PAPER = STUDY.config("paper")
@@ -67,6 +67,14 @@ def test_missing_runs_are_not_judged():
     assert {name for name, claim in one.items() if claim.verdict == NOT_RUN} == {"deep-as-shallow", "plain-falls-more"}
     short = judged(keep=lambda cell: cell.epochs == 1)
     assert {name for name, claim in short.items() if claim.verdict == NOT_RUN} == {"deep-long", "far-deeper"}
+
+
+def test_tuning_runs_are_not_drawn(monkeypatch, tmp_path):
+    drawn = {}
+    monkeypatch.setattr(plots, "draw_accuracy_at_depths", lambda _, __, curves, *rest: drawn.update(curves))
+    rows = [{**dataclasses.asdict(cell), "test_accuracy": accuracy(cell)} for cell in (*TUNED, *CELLS)]
+    STUDY.plot({"preset": "paper", "precision": "bf16", "data": rows}, tmp_path / "figure.png")
+    assert {len(curve[8]) for curve in drawn.values()} == {3}  # the seeds
 
 
 def test_gradient_descent_is_that_of_fig1():
