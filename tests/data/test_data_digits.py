@@ -32,7 +32,7 @@ def test_digits_are_scikit_learns_split_by_class():
 def test_digits_are_reproducible_and_standardised():
     first, second = data.load("digits"), data.load("digits")
     np.testing.assert_array_equal(first.train.raw, second.train.raw)
-    assert first.official and first.classes == 10 and first.image_shape == (8, 8)
+    assert first.official and first.classes == 10 and first.sample_shape == (1, 8, 8)
     assert abs(first.x_train.mean()) < 1e-3 and abs(first.x_train.std() - 1) < 1e-3
 
 

@@ -51,7 +51,7 @@ def test_idx_is_read_in_every_form(tmp_path, suffix, below, dotted):
     np.testing.assert_array_equal(mnist.train.targets, arrays[LABELS])
     np.testing.assert_array_equal(mnist.test.raw, arrays[IDX_NAMES[2]].reshape(20, 784))
     assert mnist.train.raw.dtype == np.uint8 and mnist.train.targets.dtype == np.int32
-    assert mnist.image_shape == (28, 28) and mnist.out_size == 10 and not mnist.official
+    assert mnist.sample_shape == (1, 28, 28) and mnist.out_size == 10 and not mnist.official
     np.testing.assert_allclose(mnist.x_test, (mnist.test.raw / 255 - 0.1307) / 0.3081, rtol=1e-5, atol=1e-5)
 
 
@@ -187,7 +187,7 @@ def test_cifar_records(tmp_path, below):
     assert cifar.train.raw.shape == (35, 3072) and cifar.test.raw.shape == (7, 3072)
     assert cifar.train.targets.tolist() == [(f + r) % 10 for f in range(5) for r in range(7)]
     assert cifar.test.targets.tolist() == [(5 + r) % 10 for r in range(7)]
-    images = cifar.train.raw.reshape(-1, *cifar.image_shape)
+    images = cifar.train.raw.reshape(-1, *cifar.sample_shape)
     assert images.shape == (35, 3, 32, 32)
     assert [images[9, c, 4, 5] for c in range(3)] == [2, 52, 102]  # file 1, record 2
     np.testing.assert_allclose(cifar.x_test[0, 0], -1.0)

@@ -34,7 +34,7 @@ def test_floats_are_standardised_by_the_training_split(tmp_path):
     x[:, 2] = 0.1  # constant
     x[:, 4] = 1e-45 * (np.arange(12) == 0)  # so nearly constant that its std is 0 in float32
     toy = data.load(save(tmp_path, x_train=x))
-    assert (toy.name, toy.classes, toy.in_size, toy.image_shape) == ("toy", 3, 5, None)
+    assert (toy.name, toy.classes, toy.sample_shape, toy.image_shape) == ("toy", 3, (5,), None)
     assert toy.train.raw.dtype == np.float32 and toy.train.targets.dtype == np.int32
     expected = [0, 0, 0, 0, 0], [1, 1, 0, 1, 0]
     np.testing.assert_allclose(toy.x_train.mean(axis=0), expected[0], atol=1e-6)

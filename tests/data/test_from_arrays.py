@@ -71,7 +71,7 @@ def test_features_are_standardised_by_the_training_part_only():
 def test_pixels_go_to_plus_and_minus_one():
     images = RNG.integers(0, 256, (100, 3, 4, 4)).astype(np.uint8)
     dataset = from_arrays(images, Y)
-    assert dataset.image_shape == (3, 4, 4) and dataset.train.raw.dtype == np.uint8 and dataset.in_size == 48
+    assert dataset.sample_shape == (3, 4, 4) and dataset.train.raw.dtype == np.uint8 and dataset.in_size == 48
     np.testing.assert_allclose(dataset.x_train, dataset.train.raw / 127.5 - 1, atol=1e-6)
 
 

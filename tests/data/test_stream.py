@@ -59,7 +59,7 @@ def test_labels_by_their_number():
 def test_pixels_and_other_inputs():
     images = np.full((2, 3, 4, 4), 255, np.uint8)
     stream = from_batches(lambda epoch: [(images, [0, 1])], 1, 2)
-    assert stream.image_shape == (3, 4, 4) and (stream.normalisation(stream.train.raw) == 1).all()
+    assert stream.sample_shape == (3, 4, 4) and (stream.normalisation(stream.train.raw) == 1).all()
     x = np.array([[100.0, 1.0], [300.0, 3.0]])
     stream = from_batches(lambda epoch: [(x, [0, 1])], 1, 2, standardisation(x))
     np.testing.assert_allclose(stream.normalisation(stream.train.raw), [[-1, -1], [1, 1]])

@@ -363,29 +363,30 @@ def test_a_new_rate_or_seed_does_not_compile_again():
     assert second == []
 
 
-def test_augmentation_moves_flips_and_turns_within_bounds():
-    image = np.zeros((1, 2, 17, 17), np.uint8)
-    image[:, 0, 8, 8] = 200  # a dot in the middle of the first channel
-    rows = jnp.asarray(np.repeat(image.reshape(1, -1), 300, axis=0))
-    out = np.asarray(_augment.augment(jr.key(0), rows, (2, 17, 17))).reshape(300, 2, 17, 17)
-    assert not out[:, 1].any()
-    places = [np.argwhere(one[0] > 0) for one in out]
-    moves = np.array([place[0] - 8 for place in places if len(place)])
-    assert len(moves) > 280, "nearest-pixel rotation may drop a dot, but rarely"
-    assert moves.min() >= -5
-    assert moves.max() <= 5
-    assert len(np.unique(moves, axis=0)) > 40
-    assert set(np.unique(out)) <= {0.0, 200.0}
-
-
-def test_augmentation_flips_half_of_the_images_and_keeps_black_borders():
-    image = np.full((12, 12), 7.0, np.float32)
-    image[:, :6] = 3.0
-    rows = jnp.asarray(np.repeat(image.reshape(1, -1), 400, axis=0))
-    out = np.asarray(_augment.augment(jr.key(1), rows, (12, 12))).reshape(400, 12, 12)
-    flipped = np.mean(out[:, 6, 2] > out[:, 6, 9])
-    assert 0.4 < flipped < 0.6
-    assert set(np.unique(out)) == {0.0, 3.0, 7.0}
+@pytest.mark.parametrize("shape, flips", [((3, 32, 32), (0.4, 0.6)), ((28, 28), (0, 0))])
+def test_every_augmented_image_is_one_move_one_turn_and_in_colour_perhaps_a_flip(shape, flips):
+    size, channels, count = shape[-1], 3 if len(shape) == 3 else 1, 100
+    # Pixels say where they came from: channel by channel, or as one number.
+    row, column = np.indices((size, size))
+    planes = [row + 1, column + 1, np.full((size, size), 9)] if channels == 3 else [1 + row * size + column]
+    rows = jnp.asarray(np.repeat(np.stack(planes).reshape(1, -1).astype(np.float32), count, axis=0))
+    out = np.asarray(_augment.augment(jr.key(1), rows, shape)).reshape(count, channels, size, size)
+    found = []
+    for image in out:
+        inside = image[0] > 0
+        here = np.argwhere(inside) - (size - 1) / 2
+        there = image[:2, inside].T - 1 if channels == 3 else np.stack(np.divmod(image[0, inside] - 1, size), axis=1)
+        if channels == 3:
+            assert set(image[2, inside]) == {9.0}, "all channels move alike"
+            assert not image[:, ~inside].any(), "black comes in"
+        fit, *_ = np.linalg.lstsq(np.c_[here, np.ones(len(here))], there - (size - 1) / 2, rcond=None)
+        found.append((np.linalg.det(fit[:2]), np.degrees(np.arcsin(np.clip(fit[0, 1], -1, 1))), *fit[2]))
+    determinants, degrees, *moves = np.array(found).T
+    np.testing.assert_allclose(np.abs(determinants), 1, atol=0.03)
+    assert flips[0] <= np.mean(determinants < 0) <= flips[1]
+    assert 5 < np.abs(degrees).max() < 10.5 and degrees.min() < 0 < degrees.max()
+    for move in moves:
+        assert 3.5 < np.abs(move).max() < 4.5 and move.min() < 0 < move.max()
 
 
 def test_callbacks_see_the_network_and_the_result_pickles():

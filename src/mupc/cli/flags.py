@@ -71,7 +71,7 @@ class DataFlags(SourceFlags):
     validation: float = 0.0
     """Fraction of the training samples to hold out for validation."""
     augment: bool = False
-    """Random crops, flips and rotations of the images."""
+    """Random crops, rotations and, in colour, flips of the images."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -70,6 +70,11 @@ class SampleSource:
         return self.schema.image_shape
 
     @property
+    def sample_shape(self) -> tuple[int, ...]:
+        """The shape of a sample, an image with its channels first; rows are flattened in that order."""
+        return self.schema.sample_shape or (self.in_size,)
+
+    @property
     def normalisation(self) -> Normalisation:
         """The map from stored values to network inputs."""
         return self.schema.normalisation

@@ -71,6 +71,17 @@ class Schema:
         return self._columns_size or self.normalisation.size or self._pixels
 
     @property
+    def sample_shape(self) -> tuple[int, ...] | None:
+        """The shape of a sample, an image with its channels first; None if it is not known.
+
+        >>> Schema(image_shape=(28, 28)).sample_shape, Schema(image_shape=(3, 32, 32)).sample_shape
+        ((1, 28, 28), (3, 32, 32))
+        """
+        if self.image_shape is not None:
+            return self.image_shape if len(self.image_shape) == 3 else (1, *self.image_shape)
+        return None if self.in_size is None else (self.in_size,)
+
+    @property
     def _columns_size(self) -> int | None:
         return None if self.columns is None else sum(column.width for column in self.columns)
 

@@ -1,5 +1,5 @@
-"""Augmentation of images on the device: a random crop, a horizontal flip and a small rotation, as the paper's code
-does for CIFAR-10."""
+"""Augmentation of images on the device: a random crop, a horizontal flip of colour images and a small rotation, as the
+paper's code does for CIFAR-10."""
 
 import jax
 import jax.numpy as jnp
@@ -14,7 +14,8 @@ DEGREES = 10.0
 
 
 def augment(key: PRNGKeyArray, rows: Num[Array, "batch features"], shape: tuple[int, ...]) -> Float[Array, "batch _"]:
-    """Move each image by up to 4 pixels (black comes in), flip it with probability ½ and turn it by up to 10°.
+    """Move each image by up to 4 pixels (black comes in), flip it with probability ½ and turn it by up to 10°. Grey
+    images are not flipped: many show digits or letters.
 
     `rows` are flattened images of the given shape, (height, width) or (channels, height, width), not yet normalised.
     """
@@ -26,11 +27,11 @@ def augment(key: PRNGKeyArray, rows: Num[Array, "batch features"], shape: tuple[
 
 def _augment_one(key: PRNGKeyArray, image: Float[Array, "channels height width"]) -> Float[Array, "_ _ _"]:
     move, flip, turn = jr.split(key, 3)
-    _, height, width = image.shape
+    channels, height, width = image.shape
     padded = jnp.pad(image, ((0, 0), (PADDING, PADDING), (PADDING, PADDING)))
     top, left = jr.randint(move, (2,), 0, 2 * PADDING + 1)
     image = jax.lax.dynamic_slice(padded, (0, top, left), image.shape)
-    image = jnp.where(jr.bernoulli(flip), image[:, :, ::-1], image)
+    image = jnp.where((channels > 1) & jr.bernoulli(flip), image[:, :, ::-1], image)
     angle = jr.uniform(turn, minval=-DEGREES, maxval=DEGREES) * jnp.pi / 180
     y, x = jnp.meshgrid(jnp.arange(height) - (height - 1) / 2, jnp.arange(width) - (width - 1) / 2, indexing="ij")
     rows = jnp.cos(angle) * y - jnp.sin(angle) * x + (height - 1) / 2

@@ -81,7 +81,7 @@ class TrainConfig:
       fills that batch up with samples from the start of the epoch's order.
     - `evaluate_every`: steps between evaluations; by default once an epoch.
     - `unsupervised`: learn to generate the inputs from a free z₀; targets are not used.
-    - `augment`: random crops, flips and rotations of the images, on the device.
+    - `augment`: random crops, rotations and, in colour, flips of the images, on the device.
     - `checkpoints`: a folder to write checkpoints to and to go on from. `checkpoint_every`: steps between them; by
       default at evaluations, but never for more than a tenth of the time. `keep`: how many to keep.
     - `on_divergence`: `"stop"`, or `"halve-lr"` to go back to the last finite state with half the `weight_lr`, up to
