@@ -18,6 +18,7 @@ def test_list(mupc):
     assert "digits" in run.out and "absent: mupc data fetch mnist, or --data-dir DIR" in run.out
     found = json.loads(mupc("data", "list", "--json").out)
     assert found["digits"]["present"] is True and found["mnist"]["train"] == 60_000
+    assert found["tinyshakespeare"]["image_shape"] is None and "tinyshakespeare  text     15,685" in run.out
 
 
 def test_check(mupc, tmp_path):
@@ -59,7 +60,7 @@ def test_fetch(mupc, monkeypatch, tmp_path):
 
     monkeypatch.setattr(data, "fetch", fetch)
     assert mupc("data", "fetch", "all", "--quiet").code == 0
-    assert asked == [(name, None, False) for name in ("mnist", "fashion-mnist", "cifar10")]
+    assert asked == [(name, None, False) for name in ("mnist", "fashion-mnist", "cifar10", "tinyshakespeare")]
     run = mupc("data", "fetch", "mnist", "--data-dir", tmp_path)
     assert asked[-1] == ("mnist", str(tmp_path), True) and str(tmp_path) in run.out
 

@@ -166,7 +166,7 @@ def test_options_that_have_no_meaning_are_refused(tmp_path):
     for options in ({"target": "a"}, {"test": 0.5}, {"one_hot": False}):
         with pytest.raises(ArgumentError, match=f"{next(iter(options))} has no effect on '.*toy.npz'. Leave it out."):
             data.load(save(tmp_path), **options)
-    with pytest.raises(ArgumentError, match="task of digits is classification"):
+    with pytest.raises(ArgumentError, match="task of 'digits' is classification"):
         data.load("digits", task="regression")
     with pytest.raises(ArgumentError, match="task 'values' is not known"):
         data.load("digits", task="values")

@@ -39,7 +39,7 @@ def load_data(flags: TrainFlags) -> Dataset:
 
 def load_source(flags: SourceFlags) -> Dataset:
     """Load the data set without a validation split."""
-    given = {"target": flags.target, "test": flags.test, "one_hot": flags.one_hot or None}
+    given = {name: getattr(flags, name) for name in ("target", "test", "context")} | {"one_hot": flags.one_hot or None}
     options: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
     return data.load(flags.data, data_dir=flags.data_dir, verify=flags.verify_data, task=flags.task, **options)
 
@@ -103,6 +103,7 @@ def as_used(flags: TrainFlags, dataset: Dataset, network: Network, algorithm: Ab
     values = {name: getattr(config, name) for name in ("weight_lr", "rate_scaling", "precision", "evaluate_every")}
     values["batch_size"] = config.batches(dataset).batch_size
     values |= {"init": flags.init or PARAMETERISATIONS[flags.parameterisation].init, "task": dataset.schema.task}
+    values["context"] = dataset.schema.context
     if dataset.schema.columns is not None and flags.test is None:
         values["test"] = TEST
     values |= dict.fromkeys(("solver", *SOLVER_FLAGS))

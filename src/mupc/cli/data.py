@@ -48,7 +48,7 @@ def list_data(flags: DataListFlags, session: Session) -> CommandResult:
     rows = [
         (
             entry.name,
-            "×".join(map(str, entry.image_shape)),
+            "×".join(map(str, entry.image_shape)) if entry.image_shape else "text",
             f"{entry.train:,}",
             f"{entry.test:,}",
             str(entry.classes),

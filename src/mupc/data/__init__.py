@@ -1,4 +1,4 @@
-"""Data sets as numpy arrays: `digits`, `mnist`, `fashion-mnist`, `cifar10`, and your own arrays, tables and batches.
+"""Data sets as numpy arrays: `digits`, `mnist`, `fashion-mnist`, `cifar10`, `tinyshakespeare`, and your own.
 
 >>> from mupc import data
 >>> digits = data.load("digits")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import functools
 import tomllib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -10,9 +11,10 @@ from pathlib import Path
 
 from ._dataset import Dataset, Split
 from ._errors import DataError
-from ._formats import FileContents, parse_cifar, parse_idx
+from ._formats import FileContents, parse_cifar, parse_idx, parse_text
 from ._normalisation import Normalisation
 from ._schema import Schema
+from ._text import CONTEXT
 
 
 @dataclass(frozen=True)
@@ -47,25 +49,30 @@ class Download:
 
 @dataclass(frozen=True)
 class NamedDataset:
-    """A data set that `mupc.data.load` knows by name. One without downloads comes with a library."""
+    """A data set that `mupc.data.load` knows by name. One without downloads comes with a library. One without an
+    `image_shape` is a text in windows of `context` characters, and `class_names` are its characters."""
 
     name: str
-    image_shape: tuple[int, ...]
+    image_shape: tuple[int, ...] | None
     train: int
     test: int
     class_names: tuple[str, ...]
     normalisation: Normalisation
     folder: str = ""
     downloads: tuple[Download, ...] = ()
+    context: int = CONTEXT
 
     @property
     def classes(self) -> int:
         return len(self.class_names)
 
     @property
-    def parse(self) -> Callable[[Sequence[FileContents], tuple[int, ...], int], tuple[Split, Split]]:
+    def parse(self) -> Callable[[Sequence[FileContents]], tuple[Split, Split]]:
         """The function that turns the files' contents into splits."""
-        return parse_idx if "-idx" in self.files[0].name else parse_cifar
+        if self.image_shape is None:
+            return functools.partial(parse_text, schema=self.schema, context=self.context)
+        parse = parse_idx if "-idx" in self.files[0].name else parse_cifar
+        return functools.partial(parse, image_shape=self.image_shape, classes=self.classes)
 
     @property
     def files(self) -> tuple[PublishedFile, ...]:
@@ -82,7 +89,9 @@ class NamedDataset:
 
     @property
     def schema(self) -> Schema:
-        """How the images become inputs, and the outputs classes."""
+        """How the images become inputs, and the outputs classes; or what the characters of a text are."""
+        if self.image_shape is None:
+            return Schema(labels=self.class_names, context=self.context)
         labels = tuple(range(self.classes))
         return Schema(self.normalisation, labels, self.class_names, image_shape=self.image_shape)
 
@@ -91,12 +100,13 @@ def _read_catalogue() -> dict[str, NamedDataset]:
     """Return the data sets of `catalogue.toml`."""
     found = {}
     for name, row in tomllib.loads(Path(__file__).with_name("catalogue.toml").read_text("utf-8")).items():
-        normalisation = Normalisation(1 / row.pop("white"), row.pop("mean"), row.pop("std"))
+        normalisation = Normalisation(1 / row.pop("white", 1), row.pop("mean", 0), row.pop("std", 1))
         downloads = [
             Download(part["url"], part["sha256"], tuple(PublishedFile(*file) for file in part["files"]))
             for part in row.pop("downloads", ())
         ]
-        row |= {"image_shape": tuple(row["image_shape"]), "class_names": tuple(row["class_names"])}
+        shape = row.pop("image_shape", None)
+        row |= {"image_shape": shape and tuple(shape), "class_names": tuple(row["class_names"])}
         found[name] = NamedDataset(name, **row, normalisation=normalisation, downloads=tuple(downloads))
     return found
 
@@ -111,4 +121,6 @@ def find_named(name: str) -> NamedDataset:
     near = difflib.get_close_matches(name.lower(), NAMED_DATASETS, n=1, cutoff=0.5)
     hint = f"did you mean {near[0]!r}? " if near else ""
     names = ", ".join(NAMED_DATASETS)
-    raise DataError(f"unknown data set {name!r}", f"{hint}choose one of {names}, or give a path ending in .npz or .csv")
+    raise DataError(
+        f"unknown data set {name!r}", f"{hint}choose one of {names}, or give a path ending in .npz, .csv or .txt"
+    )

@@ -20,8 +20,9 @@ from ._schema import Schema, one_hot
 class Split:
     """One part of a data set, as stored.
 
-    `raw` has shape `(n, features)`: uint8 for images, else float32. `targets` are int32 places of the labels, of shape
-    `(n,)`, for classification; float32 in the user's units, of shape `(n, out)`, for regression.
+    `raw` has shape `(n, features)`: uint8 for images, whole numbers for texts, else float32. `targets` are int32 places
+    of the labels, of shape `(n,)`, for classification, and `(n, features)` for texts; float32 in the user's units, of
+    shape `(n, out)`, for regression.
 
     >>> len(Split(np.zeros((3, 4), np.uint8), np.array([0, 1, 2], np.int32)))
     3
@@ -61,7 +62,7 @@ class SampleSource:
 
     @property
     def classes(self) -> int | None:
-        """The number of classes, None for regression."""
+        """The number of classes, or of characters; None for regression."""
         return None if self.schema.labels is None else len(self.schema.labels)
 
     @property
@@ -86,19 +87,26 @@ class SampleSource:
 
     @property
     def out_size(self) -> int:
-        """The number of classes, or of regression targets."""
-        return int(self.train.targets.shape[1]) if self.classes is None else self.classes
+        """The number of classes, or of regression targets; of a text, characters times positions."""
+        return self.schema.out_size or int(self.train.targets.shape[1])
+
+    @property
+    def output_shape(self) -> tuple[int, ...]:
+        """The shape of an output: `(out_size,)`, or of a text a row for every position, `(context, characters)`."""
+        context = self.schema.context
+        return (self.out_size,) if context is None else (context, self.out_size // context)
 
     def encode(self, targets: np.ndarray) -> np.ndarray:
-        """Return targets of a split as the network learns them, `(n, out_size)` float32: labels one-hot, values of a
-        regression scaled."""
-        targets, size = np.asarray(targets), self.out_size
+        """Return targets of a split as the network learns them, `(n, *output_shape)` float32: labels one-hot, values of
+        a regression scaled."""
+        targets, size = np.asarray(targets), self.output_shape[-1]
         if self.classes is None:
             if targets.ndim != 2 or targets.shape[1] != size:
                 raise DataError(f"targets have shape {targets.shape}", f"pass values of shape (n, {size})")
             return self.schema.scale(targets)
-        if targets.ndim != 1 or not np.issubdtype(targets.dtype, np.integer):
-            raise DataError(f"labels are {targets.dtype} of shape {targets.shape}", "pass integers of shape (n,)")
+        if targets.ndim != len(self.output_shape) or not np.issubdtype(targets.dtype, np.integer):
+            shape = "(n,)" if self.schema.context is None else f"(n, {self.schema.context})"
+            raise DataError(f"labels are {targets.dtype} of shape {targets.shape}", f"pass integers of shape {shape}")
         if len(targets) and not 0 <= targets.min() <= targets.max() < size:
             raise DataError(f"labels run from {targets.min()} to {targets.max()}", f"pass labels 0 to {size - 1}")
         return one_hot(targets, size)
@@ -148,7 +156,7 @@ class Dataset(SampleSource):
         return self.encode(self.test.targets)
 
     def with_validation(self, fraction_or_count: float | int, seed: int = 0) -> Dataset:
-        """Move a random part of the training split into a validation split.
+        """Move a random part of the training split, or of a text its end, into a validation split.
 
         A float in (0, 1) is a fraction of the training split, an int a number of samples. The same seed always gives
         the same parts. The normalisation stays that of the whole data set.
@@ -161,7 +169,10 @@ class Dataset(SampleSource):
         if self.validation is not None:
             raise DataError(f"{self.name} already has a validation split", "start from the data set without one")
         count = part_size("validation", fraction_or_count, len(self.train))
-        order = np.random.default_rng(seed).permutation(len(self.train))
+        if self.schema.task == "text":  # windows next to each other are alike
+            order = np.arange(len(self.train))[::-1]
+        else:
+            order = np.random.default_rng(seed).permutation(len(self.train))
         # Sorted, so that samples keep the order of the file within each part.
         held_out, kept = np.sort(order[:count]), np.sort(order[count:])
         return dataclasses.replace(self, train=self.train.take(kept), validation=self.train.take(held_out))

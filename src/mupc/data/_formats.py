@@ -2,7 +2,7 @@
 
 IDX is MNIST's format: two zero bytes, a type byte (8 is uint8), the number of dimensions, the dimensions as
 big-endian 32-bit integers, the values. CIFAR-10's binary format is a sequence of records, each a label byte
-followed by the red, green and blue planes of one image. Files may be compressed with gzip.
+followed by the red, green and blue planes of one image. A text is in UTF-8. Files may be compressed with gzip.
 """
 
 from __future__ import annotations
@@ -19,6 +19,8 @@ from pathlib import Path
 import numpy as np
 
 from ._dataset import Split
+from ._schema import Schema
+from ._text import text_splits
 
 _GZIP_MAGIC = b"\x1f\x8b"
 _UINT8 = 8
@@ -102,6 +104,15 @@ def parse_cifar(files: Sequence[FileContents], image_shape: tuple[int, ...], cla
     """Return train and test splits from the training batches and, last, the test batch."""
     *train, test = (_cifar_records(contents, 1 + math.prod(image_shape), classes) for contents in files)
     return _cifar_split(train), _cifar_split([test])
+
+
+def parse_text(files: Sequence[FileContents], schema: Schema, context: int) -> tuple[Split, Split]:
+    """Return train and test splits of one text."""
+    (contents,) = files
+    try:
+        return text_splits(contents.data.decode(), schema, context)
+    except UnicodeDecodeError:
+        raise DamagedFileError(f"{contents.path} is corrupt: it is not text in UTF-8") from None
 
 
 def _cifar_records(contents: FileContents, size: int, classes: int) -> np.ndarray:

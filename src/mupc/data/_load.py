@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,22 +15,23 @@ from ..io import checks
 from ._catalogue import NAMED_DATASETS, NamedDataset, PublishedFile, find_named
 from ._dataset import Dataset
 from ._digits import load_digits
-from ._errors import DataError
+from ._errors import DataError, prefixed
 from ._fetch import fetch
 from ._formats import DamagedFileError, FileContents, read_contents
 from ._locate import FolderSearch, PathLike, locate, search_folders, searched_paths
 from ._npz import load_npz, read_npz_samples
-from ._schema import Schema
+from ._schema import Schema, Task
 from ._table import SplitOptions, describe_table, is_table, load_table, read_table
 from ._targets import check_task
+from ._text import is_text_file, load_text, read_text, windows
 
 
 @dataclass(frozen=True)
 class Available:
-    """A data set with a name, and where it was found; None if it has to be fetched."""
+    """A data set with a name, and where it was found; None if it has to be fetched. A text has no `image_shape`."""
 
     name: str
-    image_shape: tuple[int, ...]
+    image_shape: tuple[int, ...] | None
     train: int
     test: int
     classes: int
@@ -60,9 +62,11 @@ def load(
     classes: int | None = None,
     task: str = "auto",
     target: str | Sequence[str] | None = None,
+    context: int | None = None,
     **options: Unpack[SplitOptions],
 ) -> Dataset:
-    """Load a data set: `"digits"`, `"mnist"`, `"fashion-mnist"`, `"cifar10"`, or the path of a `.npz` or `.csv` file.
+    """Load a data set: `"digits"`, `"mnist"`, `"fashion-mnist"`, `"cifar10"`, `"tinyshakespeare"`, or the path of a
+    `.npz`, `.csv` or `.txt` file.
 
     Files are searched in `data_dir` if given, then where the system's packages put them, then in the cache folder
     (`~/.cache/mupc`, or the environment variable `MUPC_CACHE`). If they are nowhere, they are downloaded, unless
@@ -74,6 +78,10 @@ def load(
     `task` says whether the targets of your own files are classes or values; see `from_arrays`. A table, a `.csv` file
     with a row of column names, needs the name of its `target` column, or names of several for a regression. It takes
     the options `test`, `validation`, `seed` and `one_hot` of `from_arrays` as well.
+
+    A text is cut into windows of `context` characters (by default 64) that do not overlap, and the network learns to
+    predict the next character at each place. The last tenth of it is the test split, and `with_validation` holds out
+    the end of the rest.
 
     >>> from mupc import data
     >>> data.load("digits").image_shape
@@ -88,18 +96,26 @@ def load(
     name = os.fspath(name)
     if classes is not None:
         checks.integer("classes", classes, at_least=2)
-    check_task(task)
+    if task != "text":
+        check_task(task)
     if is_table(name):
-        _refuse(name, classes=classes)
+        _refuse(name, classes=classes, context=context)
         return load_table(name, target, task, **options)
-    entry = None if name.lower().endswith(".npz") else find_named(name)
+    entry = None if _is_own(name) else find_named(name)
     _refuse(name, target=target, **options)
+    if is_text_file(name):
+        _refuse(name, classes=classes)
+        _check_task(name, task, "text")
+        return load_text(name, context)
+    if entry is None or entry.image_shape is not None:
+        _refuse(name, context=context)
     if entry is None:
         return load_npz(name, classes, task)
+    if context is not None:
+        entry = dataclasses.replace(entry, context=checks.integer("context", context, 1))
     if classes not in (None, entry.classes):
         raise checks.ArgumentError("classes", f"must be {entry.classes} for {name}, got {classes}.", "Leave it out.")
-    if task == "regression":
-        raise checks.ArgumentError("task", f"of {name} is classification, got regression.", "Leave it out.")
+    _check_task(name, task, entry.schema.task)
     if not entry.downloads:
         return load_digits(entry)
     return _read_dataset(entry, _obtain(entry, data_dir, download), verify)
@@ -108,17 +124,26 @@ def load(
 def read_samples(name: PathLike, schema: Schema) -> tuple[np.ndarray, np.ndarray | None]:
     """Read samples to predict, and their targets if the file has them.
 
-    **Arguments:** a `.npz` file with `x` and perhaps `y`, or a table, and the `schema` of the training data. Columns of
-    a table are found by name, in any order; others are ignored.
+    **Arguments:** a `.npz` file with `x` and perhaps `y`, a table, or a text, and the `schema` of the training data.
+    Columns of a table are found by name, in any order; others are ignored.
 
     Returns samples as stored, `(n, features)`, and targets as they are in the file, or None.
     """
     name = os.fspath(name)
     if is_table(name):
         return read_table(name, schema)
+    if is_text_file(name) and schema.context is not None:
+        with prefixed(name):
+            split = windows(schema.tokens(read_text(name)), schema.context)
+        return split.raw, split.targets
     if not name.lower().endswith(".npz"):
         raise DataError(f"{name} is neither a .npz file nor a table", "give a file that ends in .npz or .csv")
     return read_npz_samples(name, schema)
+
+
+def _is_own(name: str) -> bool:
+    """Whether a name is that of a file of arrays or a text."""
+    return name.lower().endswith(".npz") or is_text_file(name)
 
 
 def _refuse(name: str, **options: object) -> None:
@@ -127,12 +152,17 @@ def _refuse(name: str, **options: object) -> None:
             raise checks.ArgumentError(option, f"has no effect on {checks.literal(name)}.", "Leave it out.")
 
 
+def _check_task(name: str, task: str, known: Task) -> None:
+    if task not in ("auto", known):
+        raise checks.ArgumentError("task", f"of {checks.literal(name)} is {known}, got {task}.", "Leave it out.")
+
+
 def available(data_dir: PathLike | None = None) -> list[Available]:
     """Return the data sets with a name, and where each was found.
 
     >>> from mupc import data
     >>> [record.name for record in data.available()]
-    ['digits', 'mnist', 'fashion-mnist', 'cifar10']
+    ['digits', 'mnist', 'fashion-mnist', 'cifar10', 'tinyshakespeare']
     """
     found = []
     for entry in NAMED_DATASETS.values():
@@ -151,7 +181,7 @@ def check(name: PathLike, data_dir: PathLike | None = None) -> list[FileCheck]:
     [True]
     """
     name = os.fspath(name)
-    if is_table(name) or name.lower().endswith(".npz") or not find_named(name).downloads:
+    if is_table(name) or _is_own(name) or not find_named(name).downloads:
         try:
             found = describe_table(name) if is_table(name) else f"read from {load(name).source}"
             return [FileCheck(name, True, found)]
@@ -186,7 +216,7 @@ def _obtain(entry: NamedDataset, data_dir: PathLike | None, download: bool) -> F
 def _read_dataset(entry: NamedDataset, search: FolderSearch, verify: bool) -> Dataset:
     try:
         contents = [read_contents(path, file.size) for file, path in zip(entry.files, search.found, strict=True)]
-        train, test = entry.parse(contents, entry.image_shape, entry.classes)
+        train, test = entry.parse(contents)
     except DamagedFileError as error:
         raise DataError(str(error), _replace(entry, "{data_dir}")) from None
     pairs = zip(entry.files, contents, strict=True)

@@ -79,6 +79,12 @@ def _read_image_shape(name: str, value: object) -> tuple[int, ...] | None:
     return shape
 
 
+def _read_context(name: str, value: object) -> int | None:
+    if value is not None and not (type(value) is int and 0 < value < 2**31):
+        raise _nonsense(name)
+    return value
+
+
 def _read_columns(name: str, value: object) -> tuple[Column, ...] | None:
     columns = []
     for pair in _read_list(name, value, list) or ():
@@ -124,4 +130,5 @@ _READERS: dict[str, Callable[[str, object], Any]] = {
     "image_shape": _read_image_shape,
     "columns": _read_columns,
     "targets": _read_targets,
+    "context": _read_context,
 }

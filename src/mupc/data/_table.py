@@ -17,6 +17,7 @@ from ._dataset import Dataset
 from ._errors import DataError, escaped, prefixed
 from ._from_arrays import from_arrays
 from ._schema import Schema
+from ._text import read_text
 
 _SUFFIXES = (".csv", ".tsv")
 _DELIMITERS = (",", ";", "\t", "|")
@@ -105,22 +106,14 @@ def _read_csv(name: str) -> Table:
 
 
 def _read_rows(name: str) -> tuple[list[str], list[list[str]]]:
-    path = Path(name).expanduser()
-    if not path.is_file():
-        raise DataError("there is no such file", "check the path")
+    text = read_text(name)
     try:
-        text = path.read_bytes().decode("utf-8-sig")  # without the mark that spreadsheets put first
         first = next((line for line in text.splitlines() if line.strip()), "")
         delimiter = max(_DELIMITERS, key=lambda each: len(next(csv.reader([first], delimiter=each), ())))
         reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
         rows = [[cell.strip() for cell in row] for row in reader if any(cell.strip() for cell in row)]
-    except UnicodeDecodeError:
-        raise DataError("it is not text in UTF-8", "save it as CSV in UTF-8") from None
     except csv.Error as error:
         raise DataError(f"it cannot be read as a table ({error})", "save it again as CSV") from None
-    except OSError as error:
-        problem = f"it cannot be read ({error.strerror or type(error).__name__})"
-        raise DataError(problem, "check its permissions") from None
     if not rows:
         raise DataError("it is empty", "give a row with names of columns, and a row per sample")
     return rows[0], rows[1:]

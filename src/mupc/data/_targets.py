@@ -105,7 +105,7 @@ def targets_warning(schema: Schema, targets: np.ndarray) -> str | None:
 
     **Arguments:** the schema of a data set, and targets as its splits hold them.
     """
-    if schema.task == "classification" or not len(targets):
+    if schema.task != "regression" or not len(targets):
         return None
     size = far_from_unit(schema.scale(targets))
     if size is None:

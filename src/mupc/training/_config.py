@@ -235,6 +235,13 @@ class TrainConfig:
                     f"of the network is {getattr(network, name)}, but {dataset.name} needs {size}.",
                     "Create the network that way.",
                 )
+        shape = getattr(network, "output_shape", (network.out_size,))
+        if dataset.schema.task == "text" and shape != dataset.output_shape:
+            raise checks.ArgumentError(
+                "the network",
+                f"has outputs of shape {shape}, but {dataset.name} needs {dataset.output_shape}.",
+                "Use one for texts, such as mupc.models.transformer.",
+            )
         if (self.patience is not None or self.keeps_best) and not dataset.validation:
             raise checks.ArgumentError(
                 "restore_best" if self.patience is None else "patience",
