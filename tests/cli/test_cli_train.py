@@ -145,7 +145,7 @@ def test_a_run_that_lost_accuracy_says_what_it_had(monkeypatch):
     monkeypatch.setattr(Session, "say", lambda self, line: said.append(line))
     session = Session("mupc train", Console(quiet=True), Interruption("mupc train"))
     summary = {
-        **dict.fromkeys(train_report.SCORES), "interrupted": False, "diverged": False,
+        **dict.fromkeys(train_report.SUMMARISED), "interrupted": False, "diverged": False,
         "test_loss": 0.1, "test_accuracy": 0.5, "best_test_accuracy": 0.875,
         "seconds_per_step": 0.001, "steps": 7, "seconds": 1.0, "warnings": [], "out": "runs/x", "restored": False,
         "credit_reach": {"learning_layers": 4, "layers": 5, "regime": "equilibrium"},
@@ -165,13 +165,17 @@ def test_a_run_that_lost_accuracy_says_what_it_had(monkeypatch):
             "test R² 0.500, MAE 12 and RMSE 1000 in units of the tar",
         ),
         ({"test_r2": None, "test_mae": 12.0, "test_rmse": 1e3}, "test R² unknown, MAE 12"),
+        (
+            {"test_accuracy": 0.5, "test_loss": 1.5, "test_bits_per_character": 2.164, "test_perplexity": 4.4817},
+            "test perplexity 4.482, 1.500 nats or 2.164 bits per character, accuracy 50.0 %",
+        ),
         ({}, "test loss 0.2500 (½ the sum over outputs)"),
         ({"test_loss": None}, "training loss 0.1250 (½ the sum over outputs)"),
         ({"test_loss": None, "validation_loss": 0.5, "validation_accuracy": 0.75}, "validation accuracy 75.0 %"),
     ],
 )
 def test_the_quality_of_a_network(scores, line):
-    nothing = dict.fromkeys(train_report.SCORES) | {"restored": False, "best_test_accuracy": None}
+    nothing = dict.fromkeys(train_report.SUMMARISED) | {"restored": False, "best_test_accuracy": None}
     summary = nothing | {"test_loss": 0.25, "train_loss": 0.125} | scores
     assert train_report.describe_quality(TrainFlags(), summary).startswith(line)
 
@@ -280,7 +284,7 @@ def test_choices_are_those_of_the_library():
         flags.Schedule: SCHEDULES,
         flags.Precision: POLICIES,
         flags.AutoPrecision: {*POLICIES, "auto"},
-        typing.get_type_hints(TrainFlags)["task"]: _TASKS,
+        typing.get_type_hints(TrainFlags)["task"]: {*_TASKS, "text"},
         flags.Solver: SOLVERS,
         typing.get_type_hints(TrainFlags)["method"]: ("pc", "bp"),
     }

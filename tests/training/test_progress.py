@@ -47,6 +47,7 @@ def test_what_matters_most_stays_in_a_narrow_terminal(width, kept):
         ({"test_r2": -0.1234, "validation_r2": 0.5}, "test R² -0.123 · validation 0.500"),
         ({"train_loss": 1.0, "test_r2": -0.1234}, "loss 1.0000 · R² -0.123"),
         ({"validation_accuracy": 0.5}, "accuracy 50.0 %"),
+        ({"test_perplexity": 7.951, "test_accuracy": 0.4}, "perplexity 7.95 · accuracy 40.0 %"),
         ({"train_loss": 1.2e6}, "loss 1.2e+06"),
         ({"train_loss": 0.00002}, "loss 2e-05"),
         ({"test_loss": 0.25}, "loss 0.2500"),

@@ -274,7 +274,7 @@ def test_unsupervised_training_learns_to_generate_the_inputs():
         ({"weight_lr": 0.0}, "weight_lr must be greater than 0"),
         ({"optimiser": "adma"}, "optimiser 'adma' is not known. Did you mean 'adam'"),
         ({"schedule": "cosin"}, "schedule 'cosin' is not known. Did you mean 'cosine'"),
-        ({"augment": True}, "augment needs images"),
+        ({"augment": True}, "augment needs images or a text"),
         ({"evaluate_every": 0}, "evaluate_every must be at least 1"),
         ({"unsupervised": True}, "out_size of the network is 3, but clusters needs 5"),
         ({"precision": "half"}, "precision 'half' is not known"),

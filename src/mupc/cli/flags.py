@@ -74,7 +74,7 @@ class DataFlags(SourceFlags):
     validation: float = 0.0
     """Fraction of the training samples to hold out for validation."""
     augment: bool = False
-    """Random crops, rotations and, in colour, flips of the images."""
+    """Random crops, rotations and, in colour, flips of the images; windows of a text begin anywhere."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -15,7 +15,7 @@ import equinox as eqx
 from ..data import Dataset
 from ..io import checks, counted, device, versions
 from ..sweep import CellSettings, Sweep, SweepPlan, parse_axes, work_on
-from ..training import Run, Scratch, fit_many
+from ..training import SCORES, Run, Scratch, fit_many
 from .building import (
     as_used,
     build,
@@ -40,7 +40,7 @@ GROUP_SIZES = {None: 32, "random": 32, "tpe": 8}
 NUMBERS = ("weight_lr", "seed", "output_precision", "activity_decay", "weight_decay", "orthogonality")
 """Settings in which cells that train as one program may differ. The activity_lr of gd is another."""
 KEPT = (
-    *(f"{split}_{score}" for split in ("test", "validation") for score in ("loss", "accuracy", "r2", "mae", "rmse")),
+    *(f"{split}_{score}" for split in ("test", "validation") for score in SCORES),
     "train_loss",
     "energy",
 )

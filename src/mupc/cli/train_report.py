@@ -8,7 +8,7 @@ from ..diagnostics import LEARNING_LIMITS, CreditReach
 from ..inference import ErrorSpace
 from ..io.progress import clock, percent
 from ..learning import PC
-from ..training import BACK_TO, FitResult
+from ..training import BACK_TO, SCORES, FitResult
 from .building import given_flags
 from .config import TrainFlags
 from .flags import ACTIVITY_LR, SOLVER
@@ -18,12 +18,8 @@ from .runner import Session
 VERY_DEEP, FEW_STEPS = 256, 32
 """From this number of hidden layers on, as many steps of inference are worth a note, which names fewer."""
 SPLITS = ("test", "validation")
-SCORES = (
-    *(f"{split}_{score}" for split in SPLITS for score in ("accuracy", "r2", "mae", "rmse", "loss")),
-    "train_loss",
-)
-"""What `summary.json` has of the network that was kept. r2, mae and rmse are those of a regression, in the units of its
-targets; losses are of the targets as the network learns them."""
+SUMMARISED = (*(f"{split}_{score}" for split in SPLITS for score in SCORES), "train_loss")
+"""What `summary.json` has of the network that was kept. Losses are of the targets as the network learns them."""
 FALLEN = 0.02
 """A run that loses more accuracy than this after its best evaluation says so."""
 Record = dict[str, Any]
@@ -54,7 +50,7 @@ def summarise(flags: TrainFlags, records: list[Record], result: FitResult | None
     rates = [record["steps_per_second"] for record in records if record["steps_per_second"]]
     backs = [record for record in records if BACK_TO in record]
     return {
-        **{name: kept.get(name) for name in SCORES},
+        **{name: kept.get(name) for name in SUMMARISED},
         "kept_step": kept.get("step"),
         "best_test_accuracy": max(accuracies, default=None),
         "warnings": instabilities(flags, records),
@@ -105,10 +101,14 @@ def conclude(flags: TrainFlags, summary: Summary, session: Session) -> None:
 
 
 def describe_quality(flags: TrainFlags, summary: Summary) -> str:
-    """Return how well the network does that was kept: its accuracy, or the errors of a regression, on the test split or
-    the next best."""
+    """Return how well the network does that was kept: its accuracy, its perplexity, or the errors of a regression, on
+    the test split or the next best."""
     split = next((name for name in SPLITS if summary[f"{name}_loss"] is not None), "train")
     accuracy, r2, mae, rmse = (summary.get(f"{split}_{name}") for name in ("accuracy", "r2", "mae", "rmse"))
+    if summary.get(f"{split}_perplexity") is not None:
+        bits, nats = summary[f"{split}_bits_per_character"], summary[f"{split}_loss"]
+        per = f"{nats:.3f} nats or {bits:.3f} bits per character"
+        return f"{split} perplexity {summary[f'{split}_perplexity']:.3f}, {per}, accuracy {percent(accuracy)}"
     if accuracy is not None:
         best = summary["best_test_accuracy"]
         fallen = split == "test" and not summary["restored"] and best > accuracy + FALLEN

@@ -7,6 +7,7 @@ from .style import Axes, Number, PathLike, Record
 
 EMPTY = "diverged before the first evaluation"
 SCORES = {
+    "perplexity": ("Perplexity", "{} perplexity", 1.0),
     "accuracy": ("Accuracy", "{} accuracy (%)", 100.0),
     "rmse": ("Root mean squared error", "{} RMSE (units of the target)", 1.0),
 }
@@ -15,8 +16,8 @@ SCORES = {
 
 def draw_learning_curve(records_by_name: Mapping[str, Sequence[Record]], path: PathLike, loss: str = "") -> None:
     """Draw the learning curves of one or several runs, from the records that `mupc.fit` takes, into a file: the
-    training and the test loss, and next to them the test accuracy, or the error of a regression. Without a test split,
-    those of the validation split.
+    training and the test loss, and next to them the test accuracy, the error of a regression, or the perplexity of a
+    text. Without a test split, those of the validation split.
 
     A run that diverged ends in a cross; if all did before there was anything to draw, the panel says so.
 

@@ -1,5 +1,7 @@
 """`Model`: a trained network together with what turns a user's samples into its inputs and its outputs into answers."""
 
+import math
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -46,11 +48,9 @@ class Model(eqx.Module):
     def __check_init__(self) -> None:
         check_network(self.network)
         Energy(loss=self.loss)
-        schema, scale = self.schema, self.schema.target_scale
-        outputs = scale and scale.size if schema.labels is None else len(schema.labels)
         for kind, known, size in (
-            ("inputs", schema.in_size, self.network.in_size),
-            ("outputs", outputs, self.network.out_size),
+            ("inputs", self.schema.in_size, self.network.in_size),
+            ("outputs", self.schema.out_size, self.network.out_size),
         ):
             if known not in (None, size):
                 wrong = f"is for {known} {kind}, and the network has {size}."
@@ -62,22 +62,58 @@ class Model(eqx.Module):
         return self.schema.as_json() != Schema().as_json()
 
     def outputs(self, x: RawSamples) -> np.ndarray:
-        """Return the network's own outputs (n, out_size) for raw samples."""
+        """Return the network's own outputs for raw samples: (n, out_size), of a text (n, positions, characters)."""
         return _outputs(self.network, self.schema.read(x), self.schema.normalisation)
 
     def predict(self, x: RawSamples) -> np.ndarray:
-        """Return a label for each raw sample; for a regression the predicted values, in the units of the targets.
+        """Return a label for each raw sample; for a regression the predicted values, in the units of the targets; for
+        texts the character that comes next.
 
-        **Arguments:** samples as the training data had them: an array, lists, or a DataFrame.
+        **Arguments:** samples as the training data had them: an array, lists, or a DataFrame; a text, or several.
         """
-        return self.schema.decode(self.outputs(x))
+        return self.schema.decode(self._answers(x))
 
     def predict_proba(self, x: RawSamples) -> np.ndarray:
-        """Return the probability of each class (n, classes), in the order of `schema.labels`.
+        """Return the probability of each class, or of each next character (n, classes), in the order of
+        `schema.labels`.
 
-        **Arguments:** samples as for `predict`. Only a classifier trained with cross-entropy has probabilities.
+        **Arguments:** samples as for `predict`. Only a network trained with cross-entropy has probabilities.
         """
-        return self.probabilities(self.outputs(x))
+        return self.probabilities(self._answers(x))
+
+    def _answers(self, x: RawSamples) -> np.ndarray:
+        """Return the outputs that say what `predict` is asked: of texts those after the last character."""
+        outputs = self.outputs(x)
+        if self.schema.task != "text":
+            return outputs
+        texts = [x] if isinstance(x, str) else x
+        ends = [min(len(text), outputs.shape[1]) - 1 for text in texts]  # type: ignore[union-attr,arg-type]
+        last = np.array(ends, np.int64)
+        return np.asarray(outputs[np.arange(len(outputs)), last])
+
+    def generate(self, text: str, characters: int = 200, temperature: float | int = 1.0, seed: int = 0) -> str:
+        """Continue a text, one character at a time. Return the new characters.
+
+        The network sees as many of the last characters as it has positions. Of a shorter text the positions after its
+        end are filled with something else, which no position before them sees: the network must be causal, as a decoder
+        is.
+
+        **Arguments:** the `text`, how many `characters` to add, the `temperature` (1: each with its probability; less:
+        more often the likely ones; 0: always the likeliest), and the `seed` of the draws.
+        """
+        if self.schema.task != "text":
+            raise checks.ArgumentError("schema", f"is for a {self.schema.task}, not a text.", "Call predict.")
+        checks.integer("characters", characters, 1)
+        checks.number("temperature", temperature, at_least=0)
+        draws, known, start = np.random.default_rng(checks.seed(seed)), np.array(self.schema.labels), len(text)
+        for _ in range(characters):
+            shares = self.predict_proba(text)[0].astype(np.float64)
+            if not np.isfinite(shares).all():
+                raise checks.ArgumentError("network", "has outputs that are not finite.", "Train it again.")
+            with np.errstate(divide="ignore", over="ignore"):
+                powers = (shares / shares.max()) ** (1 / temperature if temperature else np.inf)
+            text += known[draws.choice(len(known), p=powers / powers.sum())]
+        return text[start:]
 
     def probabilities(self, outputs: np.ndarray) -> np.ndarray:
         """Return what `predict_proba` does, from the network's outputs."""
@@ -89,19 +125,21 @@ class Model(eqx.Module):
                 "loss", f"is {wrong}", 'Train with Energy(loss="cross-entropy"), or call predict.'
             )
         with np.errstate(invalid="ignore"):  # outputs that are not finite give NaN
-            powers = np.exp(outputs - outputs.max(axis=1, keepdims=True))
-            return np.asarray(powers / powers.sum(axis=1, keepdims=True))
+            powers = np.exp(outputs - outputs.max(axis=-1, keepdims=True))
+            return np.asarray(powers / powers.sum(axis=-1, keepdims=True))
 
     @property
     def has_probabilities(self) -> bool:
         """Whether outputs stand for probabilities of classes."""
-        return self.schema.task == "classification" and self.loss == CROSS_ENTROPY
+        return self.schema.labels is not None and self.loss == CROSS_ENTROPY
 
     def evaluate(self, x: RawSamples, y: ArrayLike) -> dict[str, float]:
         """Return how good predictions are: `accuracy` for a classifier; `r2`, `mae` and `rmse` in the units of the
-        targets for a regression; and in both cases `loss`, the mean of what training minimises.
+        targets for a regression; and in both cases `loss`, the mean of what training minimises. For a text they are
+        means over its characters, the loss in nats, and there are `bits_per_character` and `perplexity`.
 
-        **Arguments:** samples as for `predict`, and their true labels or values.
+        **Arguments:** samples as for `predict`, and their true labels or values; windows of a text and their targets as
+        a data set has them.
         """
         return self.scores(self.outputs(x), y)
 
@@ -114,9 +152,11 @@ class Model(eqx.Module):
             raise DataError(wrong, "pass one target per sample, as the training data had them")
         with jax.enable_x64(outputs.dtype == np.float64):
             each = Energy(loss=self.loss).output_loss(jnp.asarray(outputs), jnp.asarray(encoded, outputs.dtype))
-        loss = {"loss": float(np.asarray(each).mean(dtype=np.float64))}
-        if schema.task == "classification":
-            return {"accuracy": float(np.mean(outputs.argmax(axis=1) == stored))} | loss
+        losses = np.asarray(each).sum(axis=tuple(range(1, each.ndim)))
+        loss = {"loss": float(losses.mean(dtype=np.float64)) / (schema.context or 1)}
+        if schema.task != "regression":
+            more = text_scores(loss["loss"]) if schema.context and self.has_probabilities else {}
+            return {"accuracy": float(np.mean(outputs.argmax(axis=-1) == stored))} | loss | more
         errors = schema.decode(outputs).reshape(outputs.shape) - stored.astype(np.float64)
         spread = stored.var(axis=0, dtype=np.float64)
         return regression_scores((errors**2).mean(axis=0), np.abs(errors).mean(axis=0), spread) | loss
@@ -130,6 +170,12 @@ def regression_scores(squares: np.ndarray, sizes: np.ndarray, spread: np.ndarray
     return {"r2": float(r2.mean()), "mae": float(sizes.mean()), "rmse": float(np.sqrt(squares.mean()))}
 
 
+def text_scores(nats: float) -> dict[str, float]:
+    """Return the perplexity and the bits per character that a loss in nats per character means."""
+    with np.errstate(over="ignore"):
+        return {"perplexity": float(np.exp(nats)), "bits_per_character": nats / math.log(2)}
+
+
 def _outputs(network: AbstractNetwork, raw: np.ndarray, normalise: Normalisation) -> np.ndarray:
     """Return a network's outputs for samples as stored (n, in_size), some of them at a time."""
     if raw.shape[1] != network.in_size:
@@ -137,11 +183,11 @@ def _outputs(network: AbstractNetwork, raw: np.ndarray, normalise: Normalisation
         raise DataError(wrong, "pass samples as the training data had them")
     size = next((bucket for bucket in BUCKETS if len(raw) <= bucket), BUCKETS[-1])
     double = any(leaf.dtype == np.float64 for leaf in jax.tree.leaves(network))
-    found = [np.empty((0, network.out_size), np.float64 if double else np.float32)]
+    found = []
     with jax.enable_x64(double):
         policy = resolve_precision(None, network)
         network = policy.cast(network)
-        for start in range(0, len(raw), size):
+        for start in range(0, max(1, len(raw)), size):
             part = raw[start : start + size]
             filled = np.pad(normalise(part), ((0, size - len(part)), (0, 0)))
             outputs = _forward(network, jnp.asarray(filled, policy.dtype), policy)

@@ -2,7 +2,7 @@
 
 from ._checkpoints import Scratch
 from ._config import BATCH_SIZE, TrainConfig, as_algorithm
-from ._evaluation import EVALUATION_CHUNK, TrainStatus
+from ._evaluation import EVALUATION_CHUNK, SCORES, TrainStatus
 from ._fit import fit
 from ._fit_many import Run, fit_many
 from ._memory import check_room, free_memory

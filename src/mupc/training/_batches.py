@@ -63,6 +63,12 @@ class SampleFormat:
     classes: int | None
     image_shape: tuple[int, ...] | None
     unsupervised: bool
+    context: int | None = None
+
+    @property
+    def positions(self) -> int:
+        """The number of predictions in a sample: one for each character of a text. Records give means over them."""
+        return self.context or 1
 
     @property
     def has_accuracy(self) -> bool:
@@ -102,10 +108,19 @@ class BatchSource(eqx.Module):
         """Return batch number `index` of an order, and the random key of the training step that uses it."""
         key = jr.fold_in(jr.fold_in(self.key, 2**31 - 1), step)
         chosen = jax.lax.dynamic_slice(order, (index * self.batch_size,), (self.batch_size,))
-        raw = self.raw[chosen]
+        raw, targets = self.raw[chosen], self.targets[chosen]
         if self.augments and self.format.image_shape is not None:
             raw = augment(key, raw, self.format.image_shape)
-        return self.batch(raw, self.targets[chosen], key, in_size), key
+        elif self.augments:
+            raw, targets = self._moved_windows(chosen, key)
+        return self.batch(raw, targets, key, in_size), key
+
+    def _moved_windows(self, chosen: Int[Array, " batch"], key: PRNGKeyArray) -> tuple[Array, Array]:
+        """Return windows of a text that begin up to a window earlier, at random. Rows follow each other in the text."""
+        length = self.raw.shape[1]
+        starts = jnp.maximum(chosen * length - jr.randint(key, chosen.shape, 0, length), 0)
+        places = starts[:, None] + jnp.arange(length)
+        return self.raw.reshape(-1)[places], self.targets.reshape(-1)[places]
 
 
 class Dispatch(NamedTuple):

@@ -81,7 +81,8 @@ class TrainConfig:
       fills that batch up with samples from the start of the epoch's order.
     - `evaluate_every`: steps between evaluations; by default once an epoch.
     - `unsupervised`: learn to generate the inputs from a free z₀; targets are not used.
-    - `augment`: random crops, rotations and, in colour, flips of the images, on the device.
+    - `augment`: random crops, rotations and, in colour, flips of the images, on the device. Windows of a text begin
+      anywhere.
     - `checkpoints`: a folder to write checkpoints to and to go on from. `checkpoint_every`: steps between them; by
       default at evaluations, but never for more than a tenth of the time. `keep`: how many to keep.
     - `on_divergence`: `"stop"`, or `"halve-lr"` to go back to the last finite state with half the `weight_lr`, up to
@@ -248,9 +249,9 @@ class TrainConfig:
                 f"needs a validation split, and {dataset.name} does not have one.",
                 "Hold one out with {validation}, or leave this out.",
             )
-        if self.augment and dataset.image_shape is None:
+        if self.augment and dataset.image_shape is None and dataset.schema.task != "text":
             raise checks.ArgumentError(
-                "augment", f"needs images, and {dataset.name} does not have any.", "Leave it out."
+                "augment", f"needs images or a text, and {dataset.name} has neither.", "Leave it out."
             )
         self._check_length(dataset)
 
@@ -319,7 +320,7 @@ class TrainConfig:
             targets=padded(learned(dataset, dataset.train), bucket(len(dataset.train))),
             normalise=jax.tree.map(lambda leaf: jnp.asarray(leaf) if np.ndim(leaf) else leaf, dataset.normalisation),
             key=jr.key(checks.seed(self.seed)),
-            format=SampleFormat(dataset.classes, dataset.image_shape, self.unsupervised),
+            format=SampleFormat(dataset.classes, dataset.image_shape, self.unsupervised, dataset.schema.context),
             augments=self.augment,
             batch_size=plan.batches.batch_size,
         )

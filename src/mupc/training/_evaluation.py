@@ -11,9 +11,10 @@ import numpy as np
 
 from ..data import BatchStream, Dataset
 from ..diagnostics import layers_that_learn
+from ..inference import CROSS_ENTROPY
 from ..io import checks
 from ..network import Network
-from ..prediction import regression_scores
+from ..prediction import regression_scores, text_scores
 from ._batches import bucket, learned
 from ._state import BACK_TO, Position, Record
 from ._step import Chunks, DevicePrograms, SplitScores, Trace, TrainJob
@@ -21,10 +22,13 @@ from ._step import Chunks, DevicePrograms, SplitScores, Trace, TrainJob
 EVALUATION_CHUNK = 1000
 Metrics = Mapping[str, Callable[[Any], Any]]
 
+SCORES = ("loss", "accuracy", "r2", "mae", "rmse", "perplexity", "bits_per_character")
+"""What may be known of a split: `r2`, `mae` and `rmse` of a regression in the units of its targets; of a text the means
+over characters, the loss with cross-entropy in nats."""
 RECORDED = (
     "step", "epoch", "total_steps", "seconds", "steps_per_second", "diverged", BACK_TO, "weight_lr", "energy",
     "train_loss", "learning_layers", "layers",
-    *(f"{split}_{name}" for name in ("loss", "accuracy", "r2", "mae", "rmse") for split in ("test", "validation")),
+    *(f"{split}_{name}" for name in SCORES for split in ("test", "validation")),
 )  # fmt: skip
 """All keys that a record of `fit` may have, apart from metrics."""
 
@@ -98,6 +102,7 @@ class Evaluation:
 
     def _describe(self, scores: SplitScores, trace: Trace | None) -> Record:
         found: Record = {}
+        format, loss = self.job.source.format, self.job.context.energy.loss
         if trace is not None:
             sizes = np.asarray(trace.gradient_sizes)
             found["train_loss"] = float(np.mean(trace.losses))
@@ -107,7 +112,11 @@ class Evaluation:
         for name, means in scores.splits.items():
             found |= {f"{name}_{key}": float(means[key].item()) for key in ("loss", "accuracy") if key in means}
         finite = all(np.isfinite(value) for value in found.values())
-        if self.job.source.format.is_regression:
+        if format.context is not None and loss == CROSS_ENTROPY:
+            for name in scores.splits:
+                measured = text_scores(found[f"{name}_loss"])
+                found |= {f"{name}_{key}": value for key, value in measured.items()}
+        if format.is_regression:
             for name, means in scores.splits.items():
                 squares, sizes = (np.asarray(means[key], np.float64) for key in ("squares", "sizes"))
                 measured = regression_scores(self.units**2 * squares, self.units * sizes, self.spreads[name])

@@ -9,7 +9,7 @@ from ..inference import LossFunction
 from ..io import checks, counted
 from ..network import Network
 from ..prediction import Model
-from ._state import BACK_TO, Record, best_record, evaluations_since_best, has_diverged
+from ._state import BACK_TO, Record, best_record, evaluations_since_best, has_diverged, validation_score
 
 
 @dataclasses.dataclass(frozen=True)
@@ -75,7 +75,7 @@ def describe_end(history: list[Record], step: int, total: int, patience: int | N
         if not restored:
             return f"{reason}; the last finite network was kept."
     elif patience is not None and unlucky >= patience:
-        score = "accuracy" if "validation_accuracy" in history[-1] else "loss"
+        score = validation_score(history[-1])
         reason = f"stopped after {counted(unlucky, 'evaluation')} without a better validation {score}"
         best = "the best"
     elif step == total:
@@ -88,5 +88,6 @@ def describe_end(history: list[Record], step: int, total: int, patience: int | N
 def _best_score(history: list[Record]) -> str:
     best = best_record(history)
     assert best is not None
-    accuracy, loss = best.get("validation_accuracy"), best["validation_loss"]
-    return f"{f'{loss:.4g}' if accuracy is None else f'{100 * accuracy:.1f} %'} at step {best['step']}"
+    score = validation_score(best)
+    value = best[f"validation_{score}"]
+    return f"{f'{100 * value:.1f} %' if score == 'accuracy' else f'{value:.4g}'} at step {best['step']}"

@@ -133,12 +133,18 @@ def has_diverged(history: list[Record]) -> bool:
     return bool(history) and history[-1]["step"] > 0 and history[-1]["diverged"] and BACK_TO not in history[-1]
 
 
+def validation_score(record: Record) -> str:
+    """Return which score on the validation split decides: the accuracy of classes, otherwise the loss."""
+    return "accuracy" if "validation_accuracy" in record and "validation_perplexity" not in record else "loss"
+
+
 def best_record(history: list[Record]) -> Record | None:
     """Return the record of the best score on the validation split, the first of equals: the highest accuracy, then the
-    lowest loss; None without such a split. Where there are no classes, the lowest loss counts."""
+    lowest loss; None without such a split. Without classes, and for texts, the lowest loss counts."""
 
     def score(record: Record) -> tuple[float, float]:
-        return record.get("validation_accuracy", 0.0), -record["validation_loss"]
+        accuracy = record["validation_accuracy"] if validation_score(record) == "accuracy" else 0.0
+        return accuracy, -record["validation_loss"]
 
     scored = [record for record in history if "validation_loss" in record and not record["diverged"]]
     return max(scored, key=score, default=None)

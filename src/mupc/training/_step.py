@@ -30,7 +30,7 @@ class TrainJob(eqx.Module):
 
 class Trace(eqx.Module):
     """The reports of the steps of an interval: for each step the loss of the prediction and the energy that inference
-    left, and for the last step the root mean square entry of each layer's gradient."""
+    left, both by character for a text, and for the last step the root mean square entry of each layer's gradient."""
 
     losses: Float[Array, "*runs capacity"]
     energies: Float[Array, "*runs capacity"]
@@ -60,8 +60,8 @@ def advance(
         state, trace = carry
         batch, key = job.source.draw(order, first + index, state.step, state.network.in_size)
         state, report = job.algorithm.update(state, job.context.policy.cast(batch), key, job.context)
-        losses = trace.losses.at[place + index].set(report.loss)
-        energies = trace.energies.at[place + index].set(report.energy)
+        losses = trace.losses.at[place + index].set(report.loss / job.source.format.positions)
+        energies = trace.energies.at[place + index].set(report.energy / job.source.format.positions)
         return state, Trace(losses, energies, report.gradient_sizes)
 
     return jax.lax.fori_loop(0, length, body, (state, trace))
@@ -79,8 +79,9 @@ Chunks = tuple[Array, Array, Array]
 
 
 class SplitScores(NamedTuple):
-    """Means over each split by name, and whether all weights are finite. There is the `loss`; for classes the
-    `accuracy`; for a regression, in the network's units, the `squares` and `sizes` of each output's errors."""
+    """Means over each split by name, and whether all weights are finite. There is the `loss`; for classes and
+    characters the `accuracy`; for a regression, in the network's units, the `squares` and `sizes` of each output's
+    errors."""
 
     splits: dict[str, dict[str, Float[Array, "*runs _"]]]
     finite: Bool[Array, "*runs"]
@@ -96,10 +97,11 @@ def score(job: TrainJob, network: AbstractNetwork, splits: dict[str, Chunks]) ->
         raw, targets, inside = arrays
         batch = policy.cast(job.source.batch(raw, targets, job.source.key, network.in_size))
         output = job.algorithm.predict(network, batch, job.context)
-        found = {"loss": energy.output_loss(output, batch.y)[:, None]}
+        losses = energy.output_loss(output, batch.y).reshape(len(output), -1)
+        found = {"loss": jnp.sum(losses, axis=1, keepdims=True) / job.source.format.positions}
         if job.source.format.has_accuracy:
-            right = jnp.argmax(output, axis=-1) == jnp.argmax(batch.y, axis=-1)
-            found["accuracy"] = right[:, None].astype(output.dtype)
+            right = (jnp.argmax(output, axis=-1) == jnp.argmax(batch.y, axis=-1)).reshape(len(output), -1)
+            found["accuracy"] = jnp.mean(right.astype(output.dtype), axis=1, keepdims=True)
         elif job.source.format.is_regression:
             found |= {"squares": (output - batch.y) ** 2, "sizes": jnp.abs(output - batch.y)}
         return {name: jnp.sum(jnp.where(inside[:, None], values, 0), axis=0) for name, values in found.items()}

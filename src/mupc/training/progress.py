@@ -46,7 +46,7 @@ def parts(record: Record, rate: float | None) -> list[str]:
     """Return what is shown of a record, the most important first, with a `rate` in steps per second."""
     loss = record.get("train_loss", record.get("test_loss"))
     found = [] if loss is None else [f"loss {loss:.4f}" if 1e-3 <= loss < 1e3 else f"loss {loss:.3g}"]
-    for name, shown in (("accuracy", percent), ("r2", "{:.3f}".format)):
+    for name, shown in (("perplexity", "{:.2f}".format), ("accuracy", percent), ("r2", "{:.3f}".format)):
         scores = {split: record[key] for split in ("test", "validation") if (key := f"{split}_{name}") in record}
         title = "R²" if name == "r2" else name
         if len(scores) == 2:  # patience and the best network go by the second
