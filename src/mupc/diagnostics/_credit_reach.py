@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ..inference import Energy, Solution, as_targets, check_solution, half_square
+from ..inference import Energy, Solution, as_targets, check_solution, half_squares
 from ..io import checks
 from ..learning import Optimiser, backprop_gradients, checked_inputs, solution_gradients
 from ..network import BaseSize, Network, Rows
@@ -216,9 +216,9 @@ def _rows(gradients: Network) -> list[np.ndarray]:
 def _energy_shares(network: Network, solution: Solution, y: Rows, energy: Energy) -> np.ndarray:
     """Compute shares from the solution's errors, which are exact where the activities' last digits are not."""
     targets = as_targets(network, y, solution.errors.shape[1], energy)
-    hidden = half_square(solution.errors) + energy.activity_decay * half_square(solution.activities)
+    hidden = half_squares(solution.errors) + energy.activity_decay * half_squares(solution.activities)
     if solution.input is not None:
-        hidden = hidden.at[0].add(energy.activity_decay * half_square(solution.input))
+        hidden = hidden.at[0].add(energy.activity_decay * half_squares(solution.input[None])[0])
     top = energy.output_weight * jnp.mean(energy.output_loss(solution.output, targets))
     parts = np.asarray(jnp.append(hidden, top), np.float64)
     return _ratio(parts, np.sum(parts))

@@ -1,5 +1,6 @@
 """Find the activities that minimise the energy: the energy, the problem that solvers see, the solvers, and `infer`."""
 
+from ._chain_problem import ChainProblem
 from ._dense_problem import DenseProblem, pose
 from ._energy import (
     CROSS_ENTROPY,
@@ -10,8 +11,7 @@ from ._energy import (
     as_targets,
     check_activities,
     energy,
-    errors,
-    half_square,
+    half_squares,
     layer_energies,
 )
 from ._infer import free_start, infer, infer_batch, why_no_kernels

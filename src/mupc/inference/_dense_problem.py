@@ -24,10 +24,33 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from ..network import AbstractNetwork, Activation, Multipliers, Network, Outputs, Precision, recurrence
-from ._energy import Energy, errors, returned, skipped
+from ..network import (
+    AbstractNetwork,
+    Activation,
+    Multipliers,
+    Network,
+    Outputs,
+    Precision,
+    recurrence,
+    returned,
+    skipped,
+)
+from ._energy import Energy
 from ._operand import WeightOperand
-from ._problem import AbstractProblem, Arrays, Batch, PerSample, Point, Tree, Window, WindowPlan, unposed, zeros
+from ._problem import (
+    AbstractProblem,
+    Arrays,
+    Batch,
+    Increments,
+    LayerErrors,
+    PerSample,
+    Point,
+    Tree,
+    Window,
+    WindowPlan,
+    unposed,
+    zeros,
+)
 
 if TYPE_CHECKING:
     from ._dense_linearised import DenseLinearised
@@ -43,20 +66,6 @@ WINDOWS = 8
 WORTHWHILE = 16
 """Use windows for at most this many times the steps that reach all layers. Beyond that, most steps work
 on all layers anyway, and windows would cost more compile time than they save."""
-
-
-class Increments(eqx.Module):
-    """δ of the hidden layers, and of z₀ where it is free: the unknowns, and their gradients."""
-
-    hidden: Hidden
-    input: Input | None
-
-
-class DenseErrors(eqx.Module):
-    """The errors of the hidden layers, and the output that the last activities predict."""
-
-    hidden: Hidden
-    output: Output
 
 
 class DenseProblem(AbstractProblem[Increments]):
@@ -84,18 +93,22 @@ class DenseProblem(AbstractProblem[Increments]):
         return sum(leaf[..., 0].size for leaf in jax.tree.leaves((self.base, self.base_input)))
 
     @property
+    def outputs(self) -> int:
+        return len(self.y)
+
+    @property
     def singular(self) -> bool:
         return self.input is not None
 
     def start(self) -> Point:
         e = jnp.zeros_like(self.base) if self.base_errors is None else self.base_errors
-        return Point(zeros(Increments(self.base, self.base_input)), DenseErrors(e, self.base_output))
+        return Point(zeros(Increments(self.base, self.base_input)), LayerErrors(e, self.base_output))
 
-    def errors(self, delta: Increments) -> DenseErrors:
+    def errors(self, delta: Increments) -> LayerErrors:
         change = self.activation.difference(self.base, delta.hidden)
         e = self.error_change(delta, change)
         output = self.base_output + self.multipliers[2] * self.readout.linear(change[-1])
-        return DenseErrors(e if self.base_errors is None else self.base_errors + e, output)
+        return LayerErrors(e if self.base_errors is None else self.base_errors + e, output)
 
     def error_change(self, delta: Increments, change: Hidden) -> Hidden:
         """Return the change of the errors for δ and the matching change of φ, for all layers at once."""
@@ -122,7 +135,7 @@ class DenseProblem(AbstractProblem[Increments]):
 
         delta = recurrence(step, bottom, (self.hidden, self.base[:-1], change[1:]), self.skip)
         output = self.base_output + last * self.readout.linear(self.activation.difference(self.base[-1], delta[-1]))
-        return Point(Increments(delta, errors.input), DenseErrors(errors.hidden, output))
+        return Point(Increments(delta, errors.input), LayerErrors(errors.hidden, output))
 
     def as_unknowns(self, point: Point) -> Increments:
         return Increments(point.errors.hidden, point.delta.input)
@@ -142,9 +155,12 @@ class DenseProblem(AbstractProblem[Increments]):
         decay = self.energy.activity_decay * (self.base_input + delta.input)
         return Increments(gradient, decay - first * self.input.transpose(e.hidden[0]))
 
-    def output_error(self, e: DenseErrors) -> Outputs:
+    def output_error(self, e: LayerErrors) -> Outputs:
         """Return the negative gradient of the loss in the output, (B, C)."""
         return self.energy.output_error(e.output.T, self.y.T)
+
+    def output_dot(self, a: Output, b: Output) -> PerSample:
+        return jnp.sum(a * b, axis=0)
 
     def values(self, point: Point) -> PerSample:
         delta, e = point
@@ -253,7 +269,7 @@ def _pose_dense(network: Network, batch: Batch, energy: Energy, precision: Preci
     if activities is None:
         activities, output = network.forward_pass(batch.x, precision.full)
     else:
-        base_errors, output = errors(network, activities, batch.x, precision.full)
+        base_errors, output = network.prediction_errors(activities, batch.x, precision.full)
     return DenseProblem(
         input=WeightOperand.of(network.input, precision) if batch.free_input else None,
         hidden=WeightOperand.of(network.hidden, precision),

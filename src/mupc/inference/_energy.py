@@ -9,15 +9,13 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, PyTree
 
 from ..io import checks
 from ..network import (
     AbstractNetwork,
-    Activities,
     Dense,
     Inputs,
-    Network,
     Outputs,
     Precision,
     Real,
@@ -30,18 +28,21 @@ from ..network import (
 
 PerSample = Float[Array, " batch"]
 PerLayer = Float[Array, " all_layers"]
-Stack = Float[Array, "layers _ _"]
 LossFunction = Callable[[jax.Array, jax.Array], jax.Array]
 """A loss of the user's own: one sample's output (C,) and target (C,) → a number."""
 SomeNetwork = TypeVar("SomeNetwork", bound=AbstractNetwork)
 
 
+def _summed(values: Outputs) -> PerSample:
+    return jnp.sum(values, axis=tuple(range(1, values.ndim)))
+
+
 def _squared_error(output: Outputs, y: Outputs) -> PerSample:
-    return jnp.sum((y - output) ** 2, axis=-1) / 2
+    return _summed((y - output) ** 2) / 2
 
 
 def _cross_entropy(output: Outputs, y: Outputs) -> PerSample:
-    return -jnp.sum(y * jax.nn.log_softmax(output), axis=-1)
+    return -_summed(y * jax.nn.log_softmax(output))
 
 
 def _residual(output: Outputs, y: Outputs) -> Outputs:
@@ -84,7 +85,7 @@ LOSSES = {
 def _own_loss(function: LossFunction) -> Loss:
     """Return a loss of the user's own, with derivatives by autodiff."""
 
-    def one(output: Float[Array, " out"], target: Float[Array, " out"]) -> Scalar:
+    def one(output: Float[Array, "*out"], target: Float[Array, "*out"]) -> Scalar:
         return jnp.asarray(function(output, target), output.dtype)
 
     def error(output: Outputs, y: Outputs) -> Outputs:
@@ -111,12 +112,9 @@ def _check_loss(loss: object) -> None:
 
 
 @functools.lru_cache(maxsize=64)
-def _check_function(loss: LossFunction, name: str, outputs: int) -> None:
+def _check_function(loss: LossFunction, name: str, shape: tuple[int, ...]) -> None:
     """Try a function on the shapes of one sample: it must return a floating number."""
-    sample, shown = (
-        jax.ShapeDtypeStruct((outputs,), jnp.float32),
-        f"one sample's output and target of shape ({outputs},)",
-    )
+    sample, shown = jax.ShapeDtypeStruct(shape, jnp.float32), f"one sample's output and target of shape {shape}"
     cure = "Write it with jax.numpy, for one sample."
     try:
         value = jax.eval_shape(loss, sample, sample)
@@ -207,10 +205,10 @@ class Energy(eqx.Module):
         """Whether the loss is known to be convex. Of a user's own nothing is known."""
         return self._loss.convex
 
-    def check_outputs(self, outputs: int) -> None:
-        """Refuse a function that is not a loss of this many outputs. Functions of our own need no check."""
+    def check_outputs(self, shape: tuple[int, ...]) -> None:
+        """Refuse a function that is not a loss of outputs of this shape. Functions of our own need no check."""
         if not isinstance(self.loss, str):
-            _check_function(self.loss, self.loss_name, outputs)
+            _check_function(self.loss, self.loss_name, shape)
 
     def output_loss(self, output: Outputs, y: Outputs) -> PerSample:
         """Return the loss of each sample, not yet times λ."""
@@ -254,30 +252,6 @@ def as_energy(energy: Energy | None, output_precision: Real = PAPER_PRECISION) -
     return dataclasses.replace(energy, output_precision=chosen)
 
 
-def errors(network: Network, activities: Activities, x: Inputs, precision: Precision) -> tuple[Activities, Outputs]:
-    """Return prediction errors (H, B, N) from full activities, and the output (B, C) that the last of them predicts."""
-    first, hidden, last = network.multipliers
-    phi = network.activation(activities)
-    predicted = jnp.concatenate(
-        [
-            network.input.affine(x, first, precision)[None],
-            network.hidden.affine(phi[:-1], hidden, precision),
-        ]
-    )
-    output = network.readout.affine(phi[-1], last, precision)
-    return activities - predicted - skipped(activities, network.skip), output
-
-
-def skipped(values: Stack, skip: int) -> Stack | float:
-    """Return what the skip connections bring to every layer from the layers below it."""
-    return jnp.pad(values[:-skip], ((skip, 0), (0, 0), (0, 0))) if 0 < skip < len(values) else 0.0
-
-
-def returned(values: Stack, skip: int) -> Stack | float:
-    """Return what the skip connections bring back to every layer from above: the transpose of `skipped`."""
-    return jnp.pad(values[skip:], ((0, skip), (0, 0), (0, 0))) if 0 < skip < len(values) else 0.0
-
-
 def as_targets(network: AbstractNetwork, y: Rows | None, batch: int | None, energy: Energy | None = None) -> Outputs:
     """Return targets (B, C) as a floating array that the loss of the energy can use. Whole-number class labels (B,)
     become one-hot rows."""
@@ -288,23 +262,25 @@ def as_targets(network: AbstractNetwork, y: Rows | None, batch: int | None, ener
     y = jnp.asarray(y) if isinstance(y, Sequence) else y
     if np.shape(y)[:1] == (0,):
         raise checks.ArgumentError("y", f"has no rows, its shape is {np.shape(y)}:", "pass at least one sample.")
-    if np.ndim(y) == 1 and network.out_size > 1 and jnp.issubdtype(jnp.result_type(y), jnp.floating):
+    targets_shape = f"(batch, {', '.join(map(str, network.output_shape))})"
+    as_labels = np.ndim(y) == len(network.output_shape)  # one axis less than targets: the classes
+    if as_labels and network.out_size > 1 and jnp.issubdtype(jnp.result_type(y), jnp.floating):
         raise checks.ArgumentError(
             "y",
             f"has shape {np.shape(y)} and holds {jnp.result_type(y)}:",
-            f"convert class labels to whole numbers, or pass targets of shape (batch, {network.out_size}).",
+            f"convert class labels to whole numbers, or pass targets of shape {targets_shape}.",
         )
-    if np.ndim(y) == 1 and jnp.issubdtype(jnp.result_type(y), jnp.integer):
-        y = _one_hot(y, network.out_size)
+    if as_labels and jnp.issubdtype(jnp.result_type(y), jnp.integer):
+        y = _one_hot(y, network.output_shape[-1])
     checks.shape(
         "y",
         y,
-        ("batch" if batch is None else batch, network.out_size),
+        ("batch" if batch is None else batch, *network.output_shape),
         "Pass one row per sample of x, out_size columns, or whole-number class labels of shape (batch,).",
     )
     targets = as_floating("y", y)
     if energy is not None:
-        energy.check_outputs(network.out_size)
+        energy.check_outputs(network.output_shape)
     cross_entropy = energy is not None and energy.loss == CROSS_ENTROPY
     if cross_entropy and not isinstance(targets, jax.core.Tracer) and jnp.min(targets) < 0:
         raise checks.ArgumentError(
@@ -327,8 +303,8 @@ def _one_hot(labels: Rows, classes: int) -> Outputs:
 
 
 def layer_energies(
-    network: Network,
-    activities: Rows,
+    network: AbstractNetwork,
+    activities: PyTree[Rows],
     x: Rows,
     y: Rows,
     *,
@@ -359,31 +335,32 @@ def layer_energies(
     targets = as_targets(network, y, len(inputs), energy)
     check_activities(network, activities, len(inputs))
     policy = resolve_precision(None, (network, activities))
-    network, states, inputs, targets = policy.cast((network, as_floating("activities", activities), inputs, targets))
+    states = jax.tree.map(lambda stack: as_floating("activities", stack), activities)
+    network, states, inputs, targets = policy.cast((network, states, inputs, targets))
     return _layer_energies(network, states, inputs, targets, energy, free_input, policy)
 
 
 @eqx.filter_jit
 def _layer_energies(
-    network: Network,
-    activities: Activities,
+    network: AbstractNetwork,
+    activities: PyTree,
     x: Inputs,
     y: Outputs,
     energy: Energy,
     free_input: bool,
     policy: Precision,
 ) -> PerLayer:
-    hidden_errors, output = errors(network, activities, x, policy)
-    hidden = half_square(hidden_errors) + energy.activity_decay * half_square(activities)
+    hidden_errors, output = network.prediction_errors(activities, x, policy)
+    hidden = half_squares(hidden_errors) + energy.activity_decay * half_squares(activities)
     if free_input:
-        hidden = hidden.at[0].add(energy.activity_decay * half_square(x))
+        hidden = hidden.at[0].add(energy.activity_decay * half_squares(x[None])[0])
     top = energy.output_weight * jnp.mean(energy.output_loss(output, y))
     return jnp.append(hidden, top) + energy.layer_penalties(network)
 
 
 def energy(
-    network: Network,
-    activities: Rows,
+    network: AbstractNetwork,
+    activities: PyTree[Rows],
     x: Rows,
     y: Rows,
     *,
@@ -394,14 +371,22 @@ def energy(
     return jnp.sum(layer_energies(network, activities, x, y, energy=energy, free_input=free_input))
 
 
-def check_activities(network: Network, activities: object, batch: int) -> None:
-    """Accept activities (H, B, N)."""
+def check_activities(network: AbstractNetwork, activities: object, batch: int) -> None:
+    """Accept activities (H, B, N) of a network, or a tuple of those of a chain."""
     if hasattr(activities, "activities"):
         raise checks.ArgumentTypeError("activities", "must be an array, got a Solution:", "pass solution.activities.")
-    expected = (network.hidden_layers, batch, network.width)
-    checks.shape("activities", activities, expected, "They are (hidden_layers, batch, width).")
+    expected = network.activity_shapes(batch)
+    if not isinstance(expected[0], tuple):
+        checks.shape("activities", activities, expected, "They are (hidden_layers, batch, width).")
+        return
+    if not isinstance(activities, Sequence) or len(activities) != len(expected):
+        cure = f"Pass a tuple of {len(expected)} arrays, one for each node or stack but the readout."
+        raise checks.ArgumentError("activities", "does not fit the chain.", cure)
+    for stack, shape in zip(activities, expected, strict=True):
+        checks.shape("activities", stack, shape, "They are (nodes, batch, *shape) for each node or stack.")
 
 
-def half_square(values: Float[Array, "*layers batch size"]) -> Float[Array, "*layers"]:
-    """Return ½‖·‖² of each layer, batch mean."""
-    return jnp.sum(values**2, axis=(-2, -1)) / (2 * values.shape[-2])
+def half_squares(stacks: PyTree[Float[Array, "_ batch ..."]]) -> Float[Array, " layers"]:
+    """Return ½‖·‖² of each layer, batch mean. In every array layers come first, then the batch."""
+    found = [jnp.sum(a**2, axis=tuple(range(1, a.ndim))) / (2 * a.shape[1]) for a in jax.tree.leaves(stacks)]
+    return jnp.concatenate(found)

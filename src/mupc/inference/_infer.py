@@ -4,13 +4,12 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import jax.random as jr
-from jaxtyping import Array
+from jaxtyping import Array, PyTree
 
 from ..io import checks
 from ..network import (
     AbstractNetwork,
     Inputs,
-    Network,
     Precision,
     PRNGKeyArray,
     Rows,
@@ -30,13 +29,13 @@ from .solvers import AbstractSolver, GradientDescent, check_solver, solve, trace
 
 
 def infer(
-    network: Network,
+    network: AbstractNetwork,
     x: Rows | None,
     y: Rows | None,
     solver: AbstractSolver,
     *,
     energy: Energy | None = None,
-    activities: Rows | None = None,
+    activities: PyTree[Rows] | None = None,
     input: Rows | None = None,
     key: PRNGKeyArray | None = None,
     precision: str | None = None,
@@ -89,7 +88,7 @@ def infer(
     start = None
     if activities is not None:
         check_activities(network, activities, len(inputs))
-        start = as_floating("activities", activities)
+        start = jax.tree.map(lambda stack: as_floating("activities", stack), activities)
     batch = Batch(inputs, targets, start, free_input=x is None)
     network, batch, solver = policy.cast((network, batch, traced(solver)))
     return infer_batch(network, batch, solver, energy, policy, history)
@@ -142,5 +141,5 @@ def why_no_kernels(
         return "only plain gradient descent has them"
     if solver.plain_rate is None:
         return "they take a given rate, without momentum or tolerance"
-    x, y = (jnp.zeros((1, size), policy.dtype) for size in (network.in_size, network.out_size))
+    x, y = (jnp.zeros((1, *shape), policy.dtype) for shape in ((network.in_size,), network.output_shape))
     return why_plain(eqx.filter_eval_shape(pose, network, Batch(x, y, free_input=free_input), energy, policy))

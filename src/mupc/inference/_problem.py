@@ -33,6 +33,20 @@ class Batch(eqx.Module):
     free_input: bool = eqx.field(static=True, default=False)
 
 
+class Increments(eqx.Module):
+    """δ of the hidden layers, and of z₀ where it is free: the unknowns, and their gradients."""
+
+    hidden: PyTree[Array]
+    input: Array | None
+
+
+class LayerErrors(eqx.Module):
+    """The errors of the hidden layers, and the output that the last activities predict."""
+
+    hidden: PyTree[Array]
+    output: Array
+
+
 class Point(NamedTuple):
     """A place in the space of unknowns, and the errors there."""
 
@@ -107,6 +121,11 @@ class AbstractProblem(eqx.Module, Generic[Unknowns]):
 
     @property
     @abc.abstractmethod
+    def outputs(self) -> int:
+        """The number of outputs of one sample."""
+
+    @property
+    @abc.abstractmethod
     def singular(self) -> bool:
         """Whether some changes of the unknowns change no error and no output, as with a free z₀."""
 
@@ -145,6 +164,10 @@ class AbstractProblem(eqx.Module, Generic[Unknowns]):
     @abc.abstractmethod
     def dot(self, a: Unknowns, b: Unknowns) -> PerSample:
         """Return the inner product of each sample."""
+
+    @abc.abstractmethod
+    def output_dot(self, a: Array, b: Array) -> PerSample:
+        """Return the inner product of two outputs of each sample."""
 
     @abc.abstractmethod
     def move(self, x: Unknowns, length: PerSample, p: Unknowns) -> Unknowns:

@@ -1,10 +1,10 @@
 """The result of inference."""
 
 import equinox as eqx
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, Float, Int, PyTree
 
 from ..io import checks
-from ..network import Activities, Inputs, Outputs, Scalar
+from ..network import Inputs, Outputs, Scalar
 from ._energy import Energy
 
 
@@ -33,7 +33,8 @@ class Solution(eqx.Module):
     """Where inference arrived.
 
     - `activities` (H, B, N), `errors` (H, B, N) and `output_error` (B, C): z, e and the negative gradient of the
-      loss in the output, y − output for the squared error.
+      loss in the output, y − output for the squared error. Those of a chain are tuples, with an array for each node or
+      stack.
     - `input` (B, D): the inferred z₀ in the unsupervised case, else None.
     - `prediction` (B, C): the output at the start of inference, before the targets act: what the network predicts.
     - `output` (B, C): what the last activities predict.
@@ -43,8 +44,8 @@ class Solution(eqx.Module):
     - `precision`: the policy that was used. `history`: see `mupc.infer`.
     """
 
-    activities: Activities
-    errors: Activities
+    activities: PyTree[Float[Array, "_ ..."]]
+    errors: PyTree[Float[Array, "_ ..."]]
     output_error: Outputs
     input: Inputs | None
     prediction: Outputs

@@ -1,5 +1,6 @@
 """Weight gradients: from a solution of inference, and by backpropagation on the same network."""
 
+from collections.abc import Iterable
 from typing import TypeVar, cast
 
 import equinox as eqx
@@ -12,7 +13,6 @@ from ..network import (
     POLICIES,
     AbstractNetwork,
     Inputs,
-    Network,
     Outputs,
     Precision,
     Rows,
@@ -24,7 +24,7 @@ from ..network import (
 SomeNetwork = TypeVar("SomeNetwork", bound=AbstractNetwork)
 
 
-def weight_gradients(network: Network, solution: Solution, x: Rows | None = None) -> Network:
+def weight_gradients(network: SomeNetwork, solution: Solution, x: Rows | None = None) -> SomeNetwork:
     """Return the gradient of the energy in the weights, at the activities that inference found.
 
     Each layer needs only its own error and what came into it:
@@ -36,7 +36,7 @@ def weight_gradients(network: Network, solution: Solution, x: Rows | None = None
     **Arguments:** the network, the `mupc.Solution`, which carries the energy it was found with, and the inputs it was
     found for (not needed in the unsupervised case).
 
-    **Returns:** a `Network` that holds gradients in place of weights.
+    **Returns:** a network that holds gradients in place of weights.
 
     **Example:**
 
@@ -54,7 +54,7 @@ def weight_gradients(network: Network, solution: Solution, x: Rows | None = None
     return solution_gradients(network, solution, inputs, solution.objective)
 
 
-def checked_inputs(network: Network, solution: Solution, x: Rows | None) -> tuple[Network, Inputs]:
+def checked_inputs(network: SomeNetwork, solution: Solution, x: Rows | None) -> tuple[SomeNetwork, Inputs]:
     """Return the network and the inputs of a solution in its precision, after a check that they belong together."""
     check_network(network)
     check_solution(solution)
@@ -63,18 +63,25 @@ def checked_inputs(network: Network, solution: Solution, x: Rows | None) -> tupl
     elif x is None:
         raise checks.ArgumentError("x", "is missing:", "pass the inputs that the solution was inferred for.")
     inputs = as_inputs(network, x)
-    depth, rows, width = solution.activities.shape
+    stacks = jax.tree.leaves(solution.activities)
+    rows = stacks[0].shape[1]
     if len(inputs) != rows:
         raise checks.ArgumentError(
             "x", f"has {len(inputs)} rows, the solution {rows}:", "pass the inputs it was inferred for."
         )
-    if (depth, width) != (network.hidden_layers, network.width):
+    expected = network.activity_shapes(rows)
+    expected = expected if isinstance(expected[0], tuple) else (expected,)
+    if [stack.shape for stack in stacks] != list(expected):
         raise checks.ArgumentError(
             "solution",
-            f"has {depth} hidden layers of {width} units, the network {network.hidden_layers} of {network.width}:",
+            f"has activities of shape {_shown(stack.shape for stack in stacks)}, the network {_shown(expected)}:",
             "pass the network that it was inferred with.",
         )
     return POLICIES[solution.precision].cast((network, inputs))
+
+
+def _shown(shapes: Iterable[tuple[int, ...]]) -> str:
+    return ", ".join(map(str, shapes))
 
 
 @eqx.filter_jit
@@ -94,8 +101,8 @@ def _with_penalties(gradients: AbstractNetwork, network: SomeNetwork, energy: En
 
 
 def backprop_gradients(
-    network: Network, x: Rows, y: Rows, *, energy: Energy | None = None, precision: str | None = None
-) -> Network:
+    network: SomeNetwork, x: Rows, y: Rows, *, energy: Energy | None = None, precision: str | None = None
+) -> SomeNetwork:
     """Return the gradient of the loss by backpropagation, with the same network and multipliers: the baseline.
 
     It is the limit of `mupc.weight_gradients` at equilibrium as the output precision goes to zero, and does not

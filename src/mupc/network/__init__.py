@@ -1,15 +1,17 @@
 """Describe networks: layers, activations, parameterisations, number formats, the residual MLP, and files of it."""
 
+from . import nodes
 from ._abstract import AbstractNetwork, WeightRole
 from ._activation import ACTIVATIONS, Activation, resolve_activation
 from ._backend import Backend, backend
+from ._chain import Chain, Latent, Latents, Stack, apply, pull, push
 from ._coerce import as_floating, as_inputs, check_key, check_network
 from ._layer import Dense
 from ._mlp import Network, forward
 from ._parameterisation import PARAMETERISATIONS, Multipliers
 from ._precision import POLICIES, Precision, resolve_precision
 from ._rate_scales import BaseSize, LayerScale
-from ._recurrence import recurrence
+from ._recurrence import recurrence, returned, skipped
 from ._saved import (
     OWN,
     AnyActivation,

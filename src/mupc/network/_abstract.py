@@ -33,6 +33,9 @@ class AbstractNetwork(eqx.Module):
     in_size: eqx.AbstractVar[int]
     out_size: eqx.AbstractVar[int]
 
+    input_shape: eqx.AbstractVar[tuple[int, ...]]
+    output_shape: eqx.AbstractVar[tuple[int, ...]]
+
     @property
     @abc.abstractmethod
     def weight_roles(self) -> tuple[WeightRole, ...]:
@@ -45,11 +48,19 @@ class AbstractNetwork(eqx.Module):
 
     @abc.abstractmethod
     def __call__(self, x: Rows) -> Outputs:
-        """Return the prediction (B, C) for a batch of inputs (B, D)."""
+        """Return the prediction for a batch of inputs."""
 
     @abc.abstractmethod
     def forward_pass(self, x: Inputs, precision: Precision) -> tuple[PyTree, Outputs]:
         """Return the activities at which every error is zero, and the output."""
+
+    @abc.abstractmethod
+    def activity_shapes(self, batch: int) -> PyTree:
+        """Return the shapes of the activities, layers first and batch second, in place of the activities."""
+
+    @abc.abstractmethod
+    def prediction_errors(self, activities: PyTree, x: Inputs, precision: Precision) -> tuple[PyTree, Outputs]:
+        """Return the prediction errors of these activities, and the output that the last of them predicts."""
 
     @abc.abstractmethod
     def backward_pass(self, activities: PyTree, output_error: Outputs, precision: Precision) -> PyTree:

@@ -2,6 +2,7 @@
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float
 
 from ..io import checks
@@ -28,8 +29,11 @@ def check_key(key: object) -> None:
 
 
 def as_inputs(network: AbstractNetwork, x: Rows) -> Inputs:
-    """Return `x` as a floating array (B, D)."""
+    """Return `x` as a floating array (B, D). Samples may have the network's own shape instead of being rows."""
     check_network(network)
+    if np.ndim(x) == len(network.input_shape) + 1 != 2:
+        checks.shape("x", x, ("batch", *network.input_shape), "Pass samples of the network's input_shape.")
+        return as_floating("x", x).reshape(-1, network.in_size)
     checks.shape("x", x, ("batch", network.in_size), "Pass one row per sample, in_size columns.")
     return as_floating("x", x)
 

@@ -17,7 +17,7 @@ from ._layer import Dense
 from ._parameterisation import PARAMETERISATIONS, ROLES, Multipliers, initialise
 from ._precision import Precision, resolve_precision
 from ._rate_scales import BaseSize, LayerScale, RateScales
-from ._recurrence import LayerState, recurrence
+from ._recurrence import LayerState, recurrence, skipped
 from ._types import Activities, Elementwise, Initialiser, Inputs, Outputs, PRNGKeyArray, Rows
 
 MOST_WEIGHTS = 2**40
@@ -111,6 +111,16 @@ class Network(AbstractNetwork):
         else:  # an empty stack, so that every loop over layers also covers H = 1
             self.hidden = jax.tree.map(lambda leaf: leaf[None][:0], dense(hidden_key, width, width))
 
+    @property  # type: ignore[misc]
+    def input_shape(self) -> tuple[int, ...]:  # type: ignore[override]
+        """The shape of a sample, (D,)."""
+        return (self.in_size,)
+
+    @property  # type: ignore[misc]
+    def output_shape(self) -> tuple[int, ...]:  # type: ignore[override]
+        """The shape of an output, (C,)."""
+        return (self.out_size,)
+
     @property
     def hidden_layers(self) -> int:
         """H, the number of layers of hidden activities."""
@@ -141,6 +151,19 @@ class Network(AbstractNetwork):
 
         activities = recurrence(step, self.input.affine(x, first, precision), self.hidden, self.skip)
         return activities, self.readout.affine(phi(activities[-1]), last, precision)
+
+    def activity_shapes(self, batch: int) -> tuple[int, int, int]:
+        """Return (H, B, N)."""
+        return self.hidden_layers, batch, self.width
+
+    def prediction_errors(self, activities: Activities, x: Inputs, precision: Precision) -> tuple[Activities, Outputs]:
+        """Return the errors (H, B, N), and the output (B, C) that the last activities predict."""
+        first, hidden, last = self.multipliers
+        phi = self.activation(activities)
+        into_first = self.input.affine(x, first, precision)[None]
+        predicted = jnp.concatenate([into_first, self.hidden.affine(phi[:-1], hidden, precision)])
+        output = self.readout.affine(phi[-1], last, precision)
+        return activities - predicted - skipped(activities, self.skip), output
 
     def backward_pass(self, activities: Activities, output_error: Outputs, precision: Precision) -> Activities:
         """Carry an error of the output back to every layer: the transpose of the linearised forward pass."""

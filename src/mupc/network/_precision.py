@@ -51,6 +51,18 @@ class Precision:
             spec, self._rounded(a), self._rounded(b), precision=self.algorithm, preferred_element_type=self.dtype
         )
 
+    def convolve(
+        self, image: Float[Array, "c h w"], filters: Float[Array, "o c k k"], stride: int, padding: int
+    ) -> Array:
+        """Return the convolution of one image under this policy. Unlike `contract`, it rounds its sums to the format of
+        the operands: JAX cannot differentiate a convolution with another format of sums."""
+        image, filters = self._rounded(image[None]), self._rounded(filters)
+        exact = self.algorithm if isinstance(self.algorithm, lax.Precision) else lax.Precision.DEFAULT
+        if self.algorithm == lax.DotAlgorithmPreset.BF16_BF16_F32_X6:
+            exact = lax.Precision.HIGHEST
+        sides = [(padding, padding)] * 2
+        return lax.conv_general_dilated(image, filters, (stride, stride), sides, precision=exact)[0].astype(self.dtype)
+
     def _rounded(self, values: Float[Array, "..."]) -> Float[Array, "..."]:
         """Round to the operand format. Some backends keep the rounded values in the storage format: the products are
         the same, and every backend can compute them."""

@@ -9,6 +9,7 @@ from jaxtyping import Array, Float, PyTree
 from ._backend import backend
 
 LayerState = Float[Array, "_ _"]  # (batch, width), or (width, batch) inside inference
+Stack = Float[Array, "layers _ _"]
 
 
 def recurrence(
@@ -43,3 +44,13 @@ def recurrence(
         rest = jax.lax.scan(body, delay, items, reverse=reverse, unroll=backend().unroll)[1]
     end = keep(first)[None]
     return jnp.concatenate([rest, end] if reverse else [end, rest])
+
+
+def skipped(values: Stack, skip: int) -> Stack | float:
+    """Return what the skip connections bring to every layer from the layers below it."""
+    return jnp.pad(values[:-skip], ((skip, 0), (0, 0), (0, 0))) if 0 < skip < len(values) else 0.0
+
+
+def returned(values: Stack, skip: int) -> Stack | float:
+    """Return what the skip connections bring back to every layer from above: the transpose of `skipped`."""
+    return jnp.pad(values[skip:], ((0, skip), (0, 0), (0, 0))) if 0 < skip < len(values) else 0.0

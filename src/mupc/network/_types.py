@@ -13,7 +13,7 @@ Scalar: TypeAlias = Float[Array, ""]
 Real: TypeAlias = int | float | Scalar
 Activities: TypeAlias = Float[Array, "layers batch width"]
 Inputs: TypeAlias = Float[Array, "batch in"]
-Outputs: TypeAlias = Float[Array, "batch out"]
+Outputs: TypeAlias = Float[Array, "batch *out"]
 Rows: TypeAlias = ArrayLike | Sequence[Any]
 """What users pass as a batch: an array, or lists."""
 Elementwise: TypeAlias = Callable[[jax.Array], jax.Array]

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float64
 
-from ..inference import Energy, as_energy, as_targets, check_activities, errors
+from ..inference import Energy, as_energy, as_targets, check_activities
 from ..io import checks
 from ..network import POLICIES, Dense, Inputs, Network, Outputs, Rows, as_inputs, check_network
 
@@ -290,7 +290,7 @@ def _expansion(network: Network, x: Rows | None, y: Rows | None, activities: Row
             )
         z = jnp.asarray(state)[:, None]
         exact, inputs, targets = FLOAT64.cast((network, *batch))
-        e, output = errors(exact, z, inputs, FLOAT64)
+        e, output = exact.prediction_errors(z, inputs, FLOAT64)
         _, hidden, last = network.multipliers
         inner = hidden * exact.hidden.transpose(e[1:], FLOAT64)
         signal = energy.output_weight * energy.output_error(output, targets)

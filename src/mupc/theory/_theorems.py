@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Float64
 
-from ..inference import Energy, errors
+from ..inference import Energy
 from ..io import checks
 from ..learning import backprop_gradients
 from ..network import Activities, Inputs, Network, Outputs, Rows, as_inputs
@@ -254,7 +254,7 @@ def _drive(network: Network, x: Inputs) -> tuple[Activities, Outputs]:
     """Return b = −∂F/∂z at z = 0, with a free output."""
 
     def value(hidden: Activities, output: Outputs) -> Float[Array, ""]:
-        e, predicted = errors(network, hidden, x, FLOAT64)
+        e, predicted = network.prediction_errors(hidden, x, FLOAT64)
         return -(jnp.sum(e**2) + jnp.sum((output - predicted) ** 2)) / 2
 
     zeros = jnp.zeros((network.hidden_layers, len(x), network.width)), jnp.zeros((len(x), network.out_size))

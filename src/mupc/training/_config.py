@@ -273,7 +273,7 @@ class TrainConfig:
         """Refuse an energy that the algorithm does not have, or whose loss does not fit the targets."""
         energy = self.objective
         algorithm.check(energy, self.unsupervised)
-        energy.check_outputs(dataset.in_size if self.unsupervised else dataset.out_size)
+        energy.check_outputs((dataset.in_size if self.unsupervised else dataset.out_size,))
         if energy.loss == CROSS_ENTROPY and (self.unsupervised or dataset.classes is None):
             targets = "the inputs themselves" if self.unsupervised else f"numbers in {dataset.name}"
             raise checks.ArgumentError(

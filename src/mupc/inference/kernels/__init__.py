@@ -6,8 +6,8 @@
 from collections.abc import Sequence
 
 from ...network import Backend, Real, backend
-from .._dense_problem import DenseProblem, Increments
-from .._problem import AbstractProblem, Window
+from .._dense_problem import DenseProblem
+from .._problem import AbstractProblem, Increments, Window
 from . import _blocks
 
 

@@ -16,8 +16,9 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from ...network import Real
-from .._dense_problem import DenseErrors, DenseProblem, Increments, Layer
+from .._dense_problem import DenseProblem, Layer
 from .._operand import WeightOperand
+from .._problem import Increments, LayerErrors
 
 Layers = Float[Array, "_ width batch"]  # of one block; others may have more or fewer
 
@@ -55,7 +56,7 @@ def _step(
     _, hidden, last = problem.multipliers
     phi, tau = problem.activation, problem.skip
     output = problem.base_output + last * problem.readout.linear(phi.difference(problem.base[-1], top))
-    signal = problem.output_error(DenseErrors(problem.base, output)).T
+    signal = problem.output_error(LayerErrors(problem.base, output)).T
     back_top = last * problem.energy.output_weight * problem.readout.transpose(signal)
 
     above, sent, backs = top[None], [], []

@@ -25,7 +25,8 @@ from jax.experimental.pallas import triton
 from jaxtyping import Array, Float
 
 from ...network import ACTIVATIONS, Activation, Real
-from .._dense_problem import DenseProblem, Increments
+from .._dense_problem import DenseProblem
+from .._problem import Increments
 
 SMALLEST = 16
 """The smallest size along any axis that a GPU's matrix units accept."""

@@ -9,9 +9,9 @@ from jaxtyping import Array, Float
 
 from ...io import checks
 from ...network import Real
-from .._dense_problem import DenseProblem, Increments
+from .._dense_problem import DenseProblem
 from .._energy import Energy
-from .._problem import AbstractProblem, Point, Unknowns
+from .._problem import AbstractProblem, Increments, Point, Unknowns
 from ._base import AbstractSolver, LoopStatus, Stop, check_limits, converged_below
 
 Matrix = Float[Array, "_ _"]

@@ -10,8 +10,7 @@ import optax
 
 from ...io import checks
 from ...network import Real
-from .._dense_problem import Increments
-from .._problem import AbstractProblem, Point, Unknowns
+from .._problem import AbstractProblem, Increments, Point, Unknowns
 from ._base import AbstractSolver, LoopStatus, Stop, check_limits, converged_below
 
 

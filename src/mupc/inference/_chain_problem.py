@@ -1,0 +1,252 @@
+"""The inference problem of a chain of nodes, with derivatives by autodiff.
+
+Activities are written z = z⁰ + δ, as in the problem of the MLP, so that nodes with an accurate difference lose nothing
+to cancellation:
+
+    e_ℓ = e⁰_ℓ + δ_ℓ − (f_ℓ(z⁰_{ℓ-1} + δ_{ℓ-1}) − f_ℓ(z⁰_{ℓ-1})).
+
+For other nodes f_ℓ(z⁰_{ℓ-1}), which is known, is subtracted. Arrays have layers first and the batch second.
+"""
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from ..network import Chain, Latent, Latents, Outputs, Precision, apply, nodes, pull, push
+from ._dense_problem import pose
+from ._energy import Energy
+from ._gauss_newton import AbstractGaussNewton, Force
+from ._problem import (
+    AbstractProblem,
+    Arrays,
+    Batch,
+    Increments,
+    LayerErrors,
+    PerSample,
+    Point,
+    Tree,
+    Window,
+    WindowPlan,
+    add,
+    zeros,
+)
+
+
+class ChainProblem(AbstractProblem[Increments]):
+    """The problem of a chain around the activities `base`, the last of which predicts `base_output`."""
+
+    chain: Chain
+    energy: Energy
+    x: Float[Array, "batch ..."]
+    base: Latents
+    base_errors: Latents | None  # None: zero, as at the forward pass
+    base_output: Outputs
+    y: Outputs
+    free_input: bool = eqx.field(static=True)
+
+    @property
+    def depth(self) -> int:
+        return self.chain.layer_count - 1
+
+    @property
+    def unknowns(self) -> int:
+        return sum(leaf[:, 0].size for leaf in jax.tree.leaves(self.start().delta))
+
+    @property
+    def outputs(self) -> int:
+        return self.y[0].size
+
+    @property
+    def singular(self) -> bool:
+        return self.free_input
+
+    def start(self) -> Point:
+        e = zeros(self.base) if self.base_errors is None else self.base_errors
+        delta = Increments(zeros(self.base), jnp.zeros_like(self.x)[None] if self.free_input else None)
+        return Point(delta, LayerErrors(e, self.base_output))
+
+    def errors(self, delta: Increments) -> LayerErrors:
+        *changes, top = self.changes_into_nodes(delta)
+        *inputs, _ = self._into_nodes(Increments(self.base, None))
+        parts = zip(self.chain.hidden, inputs, changes, self._predicted(), strict=True)
+        change = tuple(part.each(moved, z, d, known) for part, z, d, known in parts)
+        e = jax.tree.map(jnp.subtract, delta.hidden, change)
+        return LayerErrors(e if self.base_errors is None else add(self.base_errors, e), self._output(top[0]))
+
+    def _into_nodes(self, z: Increments) -> Latents:
+        """Return what comes into every node at these activities."""
+        return self.chain.inputs_of_nodes(self.x if z.input is None else z.input[0], z.hidden)
+
+    def changes_into_nodes(self, delta: Increments) -> Latents:
+        """Return the change of what comes into every node."""
+        return self.chain.inputs_of_nodes(self.bottom(delta), delta.hidden)
+
+    def bottom(self, delta: Increments) -> Latent:
+        """Return the change of the input."""
+        return jnp.zeros_like(self.x) if delta.input is None else delta.input[0]
+
+    def _predicted(self) -> Latents:
+        """Return what the nodes predict at the base point."""
+        return self.base if self.base_errors is None else tuple(map(jnp.subtract, self.base, self.base_errors))
+
+    def _output(self, delta: Latent) -> Outputs:
+        """Return the output after a change of the last latent."""
+        return self.base_output + moved(self.chain.readout, self.base[-1][-1], delta, self.base_output)
+
+    def follow(self, errors: Increments) -> Point:
+        own = errors.hidden
+        change = own if self.base_errors is None else jax.tree.map(jnp.subtract, own, self.base_errors)
+        *inputs, _ = self._into_nodes(Increments(self.base, None))
+
+        def step(node: eqx.Module, d: Latent, z: Latent, known: Latent, e: Latent) -> Latent:
+            return e + moved(node, z, d, known)
+
+        delta = self.chain.up(step, self.bottom(errors), inputs, self._predicted(), change)
+        return Point(Increments(delta, errors.input), LayerErrors(own, self._output(delta[-1][-1])))
+
+    def as_unknowns(self, point: Point) -> Increments:
+        return Increments(point.errors.hidden, point.delta.input)
+
+    def gradient(self, point: Point) -> Increments:
+        delta, e = point
+        z = self.activities(delta)
+        force = -self.energy.output_weight * self.output_error(e)
+        gradient = self.carried_back(self._into_nodes(z), e.hidden, force)
+        if self.energy.decays_activities:
+            gradient = jax.tree.map(lambda g, a: g + self.energy.activity_decay * a, gradient, z)
+        return gradient
+
+    def carried_back(self, inputs: Latents, e: Latents, force: Outputs) -> Increments:
+        """Return the force of these errors, and of one on the output, on every latent and on a free z₀: Aᵀ times the
+        errors, and the output's part. `inputs` come into the nodes."""
+        *below, top = inputs
+        pulled = [part.each(pull, u, own) for part, u, own in zip(self.chain.hidden, below, e, strict=True)]
+        above = [stack[:1] for stack in pulled[1:]] + [-pull(self.chain.readout, top[0], force)[None]]
+        returned = (a if len(p) == 1 else jnp.concatenate([p[1:], a]) for p, a in zip(pulled, above, strict=True))
+        found = tuple(map(jnp.subtract, e, returned))
+        return Increments(found, -pulled[0][:1] if self.free_input else None)
+
+    def output_error(self, e: LayerErrors) -> Outputs:
+        """Return the negative gradient of the loss in the output."""
+        return self.energy.output_error(e.output, self.y)
+
+    def values(self, point: Point) -> PerSample:
+        delta, e = point
+        squares = self._squares(e.hidden)
+        if self.energy.decays_activities:
+            squares = squares + self.energy.activity_decay * self._squares(self.activities(delta))
+        return squares / 2 + self.energy.output_weight * self.energy.output_loss(e.output, self.y)
+
+    def _squares(self, tree: Tree) -> PerSample:
+        return sum(_per_sample(leaf**2) for leaf in jax.tree.leaves(tree))  # type: ignore[return-value]
+
+    def activities(self, delta: Increments) -> Increments:
+        return add(Increments(self.base, self.x[None] if self.free_input else None), delta)
+
+    def linearise(self, point: Point) -> "ChainLinearised":
+        return ChainLinearised(self, point, self._into_nodes(self.activities(point.delta)))
+
+    def dot(self, a: Increments, b: Increments) -> PerSample:
+        products = jax.tree.map(lambda p, q: _per_sample(p * q), a, b)
+        return sum(jax.tree.leaves(products), start=jnp.zeros((), self.base_output.dtype))
+
+    def output_dot(self, a: Outputs, b: Outputs) -> PerSample:
+        return _per_sample((a * b)[None])
+
+    def move(self, x: Increments, length: PerSample, p: Increments) -> Increments:
+        return jax.tree.map(lambda a, b: a + length.reshape(1, -1, *[1] * (b.ndim - 2)) * b, x, p)
+
+    def plan(self, steps: int, local: bool) -> WindowPlan:
+        return WindowPlan([Window(self, steps)], self)
+
+    def adopt(self, tree: Tree, window: AbstractProblem) -> Tree:
+        return tree
+
+    def unpack(self, point: Point) -> Arrays:
+        z = self.activities(point.delta)
+        return Arrays(
+            activities=z.hidden,
+            errors=point.errors.hidden,
+            output_error=self.output_error(point.errors),
+            input=None if z.input is None else z.input[0].reshape(len(self.x), -1),
+            prediction=self.base_output,
+            output=point.errors.output,
+        )
+
+
+class ChainLinearised(AbstractGaussNewton):
+    """A chain's problem linearised at a point, where `inputs` come into the nodes."""
+
+    problem: ChainProblem
+    point: Point
+    inputs: Latents
+
+    def with_jacobian(self) -> "ChainLinearised":
+        return self
+
+    def apply_inverse(self, e: Increments) -> Increments:
+        def step(node: eqx.Module, d: Latent, u: Latent, own: Latent) -> Latent:
+            return own + push(node, u, d)
+
+        return Increments(self.problem.chain.up(step, self.problem.bottom(e), self.inputs[:-1], e.hidden), e.input)
+
+    def apply_inverse_transpose(self, force: Force) -> Increments:
+        chain, rest = self.problem.chain, force.rest
+        top = pull(chain.readout, self.inputs[-1][0], self.problem.energy.output_weight * force.output)
+        hidden, bottom = chain.down(top, self.inputs[:-1], None if rest is None else rest.hidden)
+        if not self.problem.free_input:
+            return Increments(hidden, None)
+        own = bottom[None]
+        return Increments(hidden, own if rest is None or rest.input is None else own + rest.input)
+
+    def output_change(self, d: Increments) -> Outputs:
+        return push(self.problem.chain.readout, self.inputs[-1][0], d.hidden[-1][-1])
+
+    def output_signal(self) -> Outputs:
+        return -self.problem.output_error(self.point.errors)
+
+    def loss_curvature(self, change: Outputs) -> Outputs:
+        return self.problem.energy.output_curvature(self.point.errors.output, self.problem.y, change)
+
+    def hessian(self, d: Increments) -> Increments:
+        """Return AᵀA d and the curvature of the loss, for all layers at once."""
+        problem = self.problem
+        *below, _ = self.inputs
+        *changes, _ = problem.changes_into_nodes(d)
+        parts = zip(problem.chain.hidden, below, changes, d.hidden, strict=True)
+        e = tuple(own - part.each(push, u, change) for part, u, change, own in parts)
+        force = problem.energy.output_weight * self.loss_curvature(self.output_change(d))
+        return problem.carried_back(self.inputs, e, force)
+
+
+def moved(node: eqx.Module, z: Latent, delta: Latent, known: Latent) -> Latent:
+    """Return f(z + δ) − f(z): by the node's own formula, or by subtraction of the value f(z), which is known."""
+    if nodes.is_exact(node):
+        return jax.vmap(lambda u, d: nodes.difference(node, u, d))(z, delta)
+    return apply(node, z + delta) - known
+
+
+def _per_sample(values: Float[Array, "layers batch ..."]) -> PerSample:
+    return jnp.sum(values, axis=(0, *range(2, values.ndim)))
+
+
+@pose.register(Chain)
+def _pose_chain(network: Chain, batch: Batch, energy: Energy, precision: Precision) -> ChainProblem:
+    # The base point is found in full precision, as for the MLP.
+    activities, base_errors = batch.activities, None
+    if activities is None:
+        activities, output = network.forward_pass(batch.x, precision.full)
+    else:
+        base_errors, output = network.prediction_errors(activities, batch.x, precision.full)
+    chain = network.with_precision(precision)
+    return ChainProblem(
+        chain=chain,
+        energy=energy,
+        x=network.shaped(batch.x),
+        base=activities,
+        base_errors=base_errors,
+        base_output=output,
+        y=batch.y,
+        free_input=batch.free_input,
+    )

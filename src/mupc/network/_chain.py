@@ -1,0 +1,405 @@
+"""Chains: networks of any nodes, one latent for each, with derivatives by autodiff."""
+
+import itertools
+import math
+import warnings
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import jax.random as jr
+from jaxtyping import Array, Float, PyTree
+
+from ..io import checks
+from ._abstract import AbstractNetwork, PerLayer, WeightRole
+from ._coerce import as_inputs, check_key
+from ._layer import Dense
+from ._parameterisation import PARAMETERISATIONS
+from ._precision import Precision, resolve_precision
+from ._rate_scales import BaseSize, LayerScale, RateScales
+from ._types import Inputs, Outputs, PRNGKeyArray, Rows
+from .nodes import AbstractWeighted, AnyNode, Conv2d, as_node, call, is_exact, map_weighted, weighted_layers
+
+Latent = Float[Array, "batch ..."]
+Latents = tuple[Float[Array, "layers batch ..."], ...]
+Shape = tuple[int, ...]
+
+
+class Single(eqx.Module):
+    """One node of a chain, as a stack of one."""
+
+    node: eqx.Module
+
+    @property
+    def depth(self) -> int:
+        """The number of nodes."""
+        return 1
+
+    @property
+    def sample(self) -> eqx.Module:
+        """One node."""
+        return self.node
+
+    def each(self, function: Callable[..., PyTree], *stacks: PyTree) -> PyTree:
+        """Apply a function of a node and of one item from each stack to every node by itself."""
+        return _stacked(function(self.node, *_first(stacks)))
+
+    def carry(
+        self, function: Callable[..., tuple[PyTree, PyTree]], value: PyTree, *stacks: PyTree, reverse: bool = False
+    ) -> tuple[PyTree, PyTree]:
+        """Carry a value from node to node; a function of node, value and items returns the next one and what to
+        stack."""
+        value, found = function(self.node, value, *_first(stacks))
+        return value, _stacked(found)
+
+
+class Stack(eqx.Module):
+    """Equal nodes, one after the other, with their weights in stacked arrays: one compiled body serves any depth.
+
+    **Arguments:** `make`: a function of a random key that returns a node, which keeps the shape of its signal; `depth`,
+    the number of nodes; a random `key`.
+
+    **Example:**
+
+    ```python
+    import jax.random as jr, mupc
+    from mupc import nodes
+
+    def block(key):
+        return nodes.Residual(["relu", nodes.Conv2d(16, 16, role="branch", depth=8, key=key)])
+
+    mupc.Stack(block, 6, key=jr.key(0)).node.branch.parts[1].weight.shape      # (6, 16, 16, 3, 3)
+    ```
+    """
+
+    node: eqx.Module
+    depth: int = eqx.field(static=True)
+
+    def __init__(self, make: Callable[[PRNGKeyArray], AnyNode], depth: int, *, key: PRNGKeyArray) -> None:
+        check_key(key)
+        self.depth = checks.integer("depth", depth, 1)
+        if isinstance(make, eqx.Module) or not callable(make):
+            wrong = f"must be a function of a random key that returns a node, got {checks.literal(make)}."
+            raise checks.ArgumentTypeError("make", wrong, "Write Stack(lambda key: …, depth, key=key).")
+        self.node = eqx.filter_vmap(lambda k: as_node(make(k)))(jr.split(key, depth))
+
+    @property
+    def sample(self) -> eqx.Module:
+        """One node."""
+        found: eqx.Module = _first(self.node)
+        return found
+
+    def each(self, function: Callable[..., PyTree], *stacks: PyTree) -> PyTree:
+        """Apply a function of a node and of one item from each stack to every node by itself."""
+        if any(isinstance(layer, Conv2d) for layer in weighted_layers(self.node)):  # side by side they are slow
+            return jax.lax.map(lambda items: function(*items), (self.node, *stacks))
+        return jax.vmap(function)(self.node, *stacks)
+
+    def carry(
+        self, function: Callable[..., tuple[PyTree, PyTree]], value: PyTree, *stacks: PyTree, reverse: bool = False
+    ) -> tuple[PyTree, PyTree]:
+        """Carry a value from node to node; a function of node, value and items returns the next one and what to
+        stack."""
+        return jax.lax.scan(
+            lambda v, items: function(items[0], v, *items[1:]), value, (self.node, *stacks), reverse=reverse
+        )
+
+
+Part = Single | Stack
+
+
+class Chain(AbstractNetwork):
+    """A predictive coding network of any nodes, one after the other: z_ℓ = f_ℓ(z_{ℓ-1}) + e_ℓ.
+
+    A node is an `eqx.Module` that maps one sample's signal to the prediction of the next, channels first in images:
+    one of `mupc.nodes`, one of `equinox.nn`, or your own. There is one latent for each node but the last, which
+    predicts the output. Pools, normalisation over features and residual connections belong inside a node.
+
+    **Arguments:**
+
+    - `nodes`: nodes and `mupc.Stack`s of them, from the input to the readout.
+    - `input_shape`: the shape of one sample, such as `(3, 32, 32)`.
+    - `names`: what messages and tables call the nodes.
+
+    **Example:**
+
+    ```python
+    import jax.numpy as jnp, jax.random as jr, mupc
+    from mupc import nodes
+
+    stem, readout = jr.split(jr.key(0))
+    chain = mupc.Chain(
+        [
+            nodes.Conv2d(1, 8, role="input", key=stem),
+            nodes.Sequential(["relu", nodes.GlobalMean(), nodes.Linear(8, 10, role="readout", key=readout)]),
+        ],
+        input_shape=(1, 8, 8),
+    )
+    chain(jnp.ones((5, 1, 8, 8))).shape    # (5, 10)
+    ```
+    """
+
+    parts: tuple[Part, ...]
+    input_shape: Shape = eqx.field(static=True)
+    output_shape: Shape = eqx.field(static=True)
+    latent_shapes: tuple[Shape, ...] = eqx.field(static=True)
+    names: tuple[str, ...] = eqx.field(static=True)
+    in_size: int = eqx.field(static=True)
+    out_size: int = eqx.field(static=True)
+
+    def __init__(
+        self, nodes: Sequence[AnyNode | Stack], *, input_shape: Sequence[int], names: Sequence[str] | None = None
+    ) -> None:
+        if len(nodes) < 2:
+            raise checks.ArgumentError(
+                "nodes", f"has {len(nodes)}, so that there is no latent.", "Give a first node and a readout at least."
+            )
+        self.parts = tuple(node if isinstance(node, Stack) else Single(as_node(node)) for node in nodes)
+        self.input_shape = tuple(checks.integer("input_shape", size, 1) for size in input_shape)
+        self.names = _checked_names(self.parts, names)
+        if isinstance(self.parts[-1], Stack):
+            cure = "Give a single node after it."
+            raise checks.ArgumentError("nodes", "ends with a Stack, and the readout is one node.", cure)
+        *self_latents, self.output_shape = _checked_shapes(self.parts, self.names, self.input_shape)
+        self.latent_shapes = tuple(self_latents)
+        self.in_size, self.out_size = math.prod(self.input_shape), math.prod(self.output_shape)
+
+    @property
+    def layer_count(self) -> int:
+        """L, the number of nodes."""
+        return sum(part.depth for part in self.parts)
+
+    @property
+    def layer_names(self) -> tuple[str, ...]:
+        """The name of every node; those of a stack are numbered."""
+        named = (
+            [name] if isinstance(part, Single) else [f"{name}.{index + 1}" for index in range(part.depth)]
+            for name, part in zip(self.names, self.parts, strict=True)
+        )
+        return tuple(itertools.chain(*named))
+
+    @property
+    def exact(self) -> bool:
+        """Whether every node has an accurate difference."""
+        return all(is_exact(part.node) for part in self.parts)
+
+    @property
+    def readout(self) -> eqx.Module:
+        """The last node."""
+        return self.parts[-1].node
+
+    @property
+    def hidden(self) -> tuple[Part, ...]:
+        """All parts that have latents."""
+        return self.parts[:-1]
+
+    def activity_shapes(self, batch: int) -> tuple[Shape, ...]:
+        return tuple((part.depth, batch, *s) for part, s in zip(self.hidden, self.latent_shapes, strict=True))
+
+    def __call__(self, x: Rows) -> Outputs:
+        """Return the prediction for a batch of inputs (B, …)."""
+        policy = resolve_precision(None, self)
+        network, inputs = policy.cast((self, as_inputs(self, x)))
+        return network.forward_pass(inputs, policy)[1]
+
+    def with_precision(self, precision: Precision) -> "Chain":
+        """Return the chain with products of this precision."""
+        changed: Chain = map_weighted(lambda layer: layer.with_precision(precision), self)
+        return changed
+
+    def shaped(self, x: Inputs) -> Latent:
+        """Return rows in the shape of samples."""
+        return x.reshape(-1, *self.input_shape)
+
+    def inputs_of_nodes(self, x: Inputs, activities: Latents) -> Latents:
+        """Return what comes into every node, part by part."""
+        below, found = self.shaped(x)[None], []
+        for own in activities:
+            found.append(below if len(own) == 1 else jnp.concatenate([below, own[:-1]]))
+            below = own[-1:]
+        return (*found, below)
+
+    def up(self, step: Callable[..., Latent], value: Latent, *items: Sequence[PyTree]) -> Latents:
+        """Compute v_ℓ = step(node, v_{ℓ-1}, items) from the input to the last latent; return all of them."""
+        found = []
+        for part, *own in zip(self.hidden, *items, strict=True):
+            value, stack = part.carry(lambda node, v, *rest: (new := step(node, v, *rest), new), value, *own)
+            found.append(stack)
+        return tuple(found)
+
+    def down(self, value: Latent, inputs: Latents, own: Sequence[PyTree] | None = None) -> tuple[Latents, Latent]:
+        """Carry a force on the last latent back through the nodes' derivatives at these inputs, and add the latents'
+        own forces on the way; return the force on every latent and on the input."""
+
+        def step(node: eqx.Module, v: Latent, u: Latent, extra: Latent | None) -> tuple[Latent, Latent]:
+            v = v if extra is None else v + extra
+            return pull(node, u, v), v
+
+        found = []
+        extras = [None] * len(self.hidden) if own is None else own
+        for part, u, extra in reversed(list(zip(self.hidden, inputs, extras, strict=True))):
+            value, stack = part.carry(step, value, u, extra, reverse=True)
+            found.append(stack)
+        return tuple(reversed(found)), value
+
+    @eqx.filter_jit
+    def forward_pass(self, x: Inputs, precision: Precision) -> tuple[Latents, Outputs]:
+        chain = self.with_precision(precision)
+        activities = chain.up(apply, self.shaped(x))
+        return activities, apply(chain.readout, activities[-1][-1])
+
+    def prediction_errors(self, activities: Latents, x: Inputs, precision: Precision) -> tuple[Latents, Outputs]:
+        chain = self.with_precision(precision)
+        *inputs, top = chain.inputs_of_nodes(x, activities)
+        predicted = (part.each(apply, u) for part, u in zip(chain.hidden, inputs, strict=True))
+        return tuple(map(jnp.subtract, activities, predicted)), apply(chain.readout, top[0])
+
+    def backward_pass(self, activities: Latents, output_error: Outputs, precision: Precision) -> Latents:
+        chain = self.with_precision(precision)
+        batch = len(output_error)
+        blank = jnp.zeros((batch, self.in_size), output_error.dtype)
+        # what comes into the first node matters to no latent, so that zeros may stand for it in a single node
+        *inputs, top = chain.inputs_of_nodes(blank, activities)
+        return chain.down(pull(chain.readout, top[0], output_error), tuple(inputs))[0]
+
+    def local_gradients(
+        self, x: Inputs, activities: Latents, errors: Latents, output_error: Outputs, precision: Precision
+    ) -> "Chain":
+        chain = self.with_precision(precision)
+        share = 1 / len(x)
+
+        def gradient(node: eqx.Module, u: Latent, e: Latent) -> eqx.Module:
+            found: eqx.Module = jax.vjp(lambda n: apply(n, u), node)[1](-share * e)[0]
+            return found
+
+        inputs = chain.inputs_of_nodes(x, activities)
+        found = [
+            part.each(gradient, u, e)
+            for part, u, e in zip(chain.parts, inputs, (*errors, output_error[None]), strict=True)
+        ]
+        weights, structure = jax.tree.flatten(self)
+        gradients = map(jnp.reshape, jax.tree.leaves(found), (weight.shape for weight in weights))
+        return jax.tree.unflatten(structure, gradients)
+
+    def per_layer(self, function: Callable[[Dense], Array]) -> PerLayer:
+        """Apply a function to all weights of every node, as one row."""
+        return jnp.concatenate([function(_row(part)) for part in self.parts])
+
+    @property
+    def weight_roles(self) -> tuple[WeightRole, ...]:
+        return tuple(WeightRole(layer.role, layer.fan_in) for layer in weighted_layers(self))
+
+    @property
+    def why_no_rate_rule(self) -> str | None:
+        for name, part in zip(self.names, self.parts, strict=True):
+            layers = weighted_layers(part)
+            if sum(len(jax.tree.leaves(layer)) for layer in layers) < len(jax.tree.leaves(part)):
+                return f"the node {name!r}, some of whose weights have no role"
+            for layer in layers:
+                if PARAMETERISATIONS[layer.parameterisation].rate_rule is None:
+                    return f"the parameterisation {layer.parameterisation}"
+        return None
+
+    def rate_scales(self, base: BaseSize) -> RateScales:
+        found = [layer.rate_scales(base) for layer in weighted_layers(self)]
+        return RateScales(*(tuple(itertools.chain(*kind)) for kind in zip(*found, strict=True)))
+
+    def scaled(self, scales: Sequence[LayerScale]) -> "Chain":
+        factors = iter(scales)
+
+        def scale(layer: AbstractWeighted) -> AbstractWeighted:
+            weight, bias = next(factors)
+            new = None if layer.bias is None else bias * layer.bias
+            return eqx.tree_at(lambda at: (at.weight, at.bias), layer, (weight * layer.weight, new), is_leaf=_none)
+
+        changed: Chain = map_weighted(scale, self)
+        return changed
+
+
+def apply(node: eqx.Module, z: Latent) -> Latent:
+    """Return a node's predictions for a batch."""
+    return jax.vmap(lambda sample: call(node, sample))(z)
+
+
+def push(node: eqx.Module, z: Latent, change: Latent) -> Latent:
+    """Return how a node's predictions follow a small change of what comes into it."""
+    return jax.jvp(lambda u: apply(node, u), (z,), (change,))[1]
+
+
+def pull(node: eqx.Module, z: Latent, force: Latent) -> Latent:
+    """Return the force on what comes into a node from a force on its predictions."""
+    found: Latent = jax.vjp(lambda u: apply(node, u), z)[1](force)[0]
+    return found
+
+
+def _none(leaf: object) -> bool:
+    return leaf is None
+
+
+def _first(tree: Any) -> Any:
+    return jax.tree.map(lambda leaf: leaf[0], tree)
+
+
+def _stacked(tree: PyTree) -> PyTree:
+    return jax.tree.map(lambda leaf: leaf[None], tree)
+
+
+def _row(part: Part) -> Dense:
+    """Return all weights of each node, biases left out, as one row; a zero for a node without weights."""
+    layers = weighted_layers(part)
+    biases = {id(layer.bias) for layer in layers if layer.bias is not None}
+    weights = [leaf for leaf in jax.tree.leaves(part) if id(leaf) not in biases]
+    rows = [leaf.reshape(part.depth, 1, -1) for leaf in weights]
+    return Dense(jnp.concatenate(rows, axis=-1) if rows else jnp.zeros((part.depth, 1, 1)), None)
+
+
+def _checked_names(parts: Sequence[Part], names: Sequence[str] | None) -> tuple[str, ...]:
+    if names is None:
+        kinds = (type(getattr(part.node, "arrays", part.node)).__name__ for part in parts)
+        return tuple(f"{index + 1} {kind}" for index, kind in enumerate(kinds))
+    if len(names) != len(parts):
+        wrong = f"has {len(names)} entries for {len(parts)} nodes."
+        raise checks.ArgumentError("names", wrong, "Give one for each node or stack.")
+    return tuple(map(str, names))
+
+
+def _checked_shapes(parts: Sequence[Part], names: Sequence[str], shape: Shape) -> list[Shape]:
+    """Return the shape of every node's prediction, after a check that each node takes what comes before it."""
+    before, found = "the input", []
+    for part, name in zip(parts, names, strict=True):
+        for module in jax.tree.leaves(part, is_leaf=_is_batch_norm):
+            if _is_batch_norm(module):
+                wrong = (
+                    f"has batch norm in {name!r}: it ties the samples of a batch together, and each has its own energy."
+                )
+                raise checks.ArgumentError(
+                    "nodes", wrong, "Use a normalisation over features, such as eqx.nn.LayerNorm."
+                )
+        try:
+            out = jax.eval_shape(lambda z, node=part.sample: node(z), jax.ShapeDtypeStruct(shape, jnp.float32))
+        except Exception as error:
+            reason = (str(error).splitlines() or [type(error).__name__])[0]
+            wrong = f"cannot be joined: {name!r} does not take the shape {shape} of {before}: {reason}"
+            raise checks.ArgumentError("nodes", wrong.rstrip(".") + ".", "") from None
+        if not isinstance(out, jax.ShapeDtypeStruct):
+            raise checks.ArgumentError("nodes", f"has {name!r}, which does not return one array.", "")
+        if isinstance(part, Stack) and out.shape != shape:
+            wrong = f"has the stack {name!r}, whose node turns the shape {shape} into {out.shape}."
+            raise checks.ArgumentError("nodes", wrong, "Nodes of a stack must keep the shape.")
+        if not jax.tree.leaves(part):
+            warnings.warn(
+                f"the node {name!r} has no weights, so that its latent learns nothing: put it inside its neighbour "
+                "with mupc.nodes.Sequential.",
+                stacklevel=3,
+            )
+        shape, before = out.shape, repr(name)
+        if 0 in shape:
+            raise checks.ArgumentError("nodes", f"leaves nothing after {name!r}: its shape is {shape}.", "")
+        found.append(shape)
+    return found
+
+
+def _is_batch_norm(module: object) -> bool:
+    return isinstance(module, eqx.nn.BatchNorm)
