@@ -4,7 +4,7 @@ from . import nodes
 from ._abstract import AbstractNetwork, WeightRole
 from ._activation import ACTIVATIONS, Activation, resolve_activation
 from ._backend import Backend, backend
-from ._chain import Chain, Latent, Latents, Stack, apply, pull, push
+from ._chain import Chain, Latent, Latents, Recipe, Stack, apply, pull, push
 from ._coerce import as_floating, as_inputs, check_key, check_network
 from ._layer import Dense
 from ._mlp import Network, forward

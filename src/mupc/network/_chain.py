@@ -4,7 +4,7 @@ import itertools
 import math
 import warnings
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple, TypeAlias
 
 import equinox as eqx
 import jax
@@ -25,6 +25,15 @@ from .nodes import AbstractWeighted, AnyNode, Conv2d, as_node, call, is_exact, m
 Latent = Float[Array, "batch ..."]
 Latents = tuple[Float[Array, "layers batch ..."], ...]
 Shape = tuple[int, ...]
+RecipeValue: TypeAlias = bool | int | float | str | tuple["RecipeValue", ...] | None
+
+
+class Recipe(NamedTuple):
+    """The name of a model in `mupc.models` and all its arguments but the key, as values that JSON has: from them the
+    same chain is built again."""
+
+    model: str
+    arguments: tuple[tuple[str, RecipeValue], ...]
 
 
 class Single(eqx.Module):
@@ -122,6 +131,7 @@ class Chain(AbstractNetwork):
     - `nodes`: nodes and `mupc.Stack`s of them, from the input to the readout.
     - `input_shape`: the shape of one sample, such as `(3, 32, 32)`.
     - `names`: what messages and tables call the nodes.
+    - `recipe`: how a model of `mupc.models` was made; leave it out for nodes of your own.
 
     **Example:**
 
@@ -146,11 +156,17 @@ class Chain(AbstractNetwork):
     output_shape: Shape = eqx.field(static=True)
     latent_shapes: tuple[Shape, ...] = eqx.field(static=True)
     names: tuple[str, ...] = eqx.field(static=True)
+    recipe: Recipe | None = eqx.field(static=True)
     in_size: int = eqx.field(static=True)
     out_size: int = eqx.field(static=True)
 
     def __init__(
-        self, nodes: Sequence[AnyNode | Stack], *, input_shape: Sequence[int], names: Sequence[str] | None = None
+        self,
+        nodes: Sequence[AnyNode | Stack],
+        *,
+        input_shape: Sequence[int],
+        names: Sequence[str] | None = None,
+        recipe: Recipe | None = None,
     ) -> None:
         if len(nodes) < 2:
             raise checks.ArgumentError(
@@ -158,7 +174,7 @@ class Chain(AbstractNetwork):
             )
         self.parts = tuple(node if isinstance(node, Stack) else Single(as_node(node)) for node in nodes)
         self.input_shape = tuple(checks.integer("input_shape", size, 1) for size in input_shape)
-        self.names = _checked_names(self.parts, names)
+        self.names, self.recipe = _checked_names(self.parts, names), recipe
         if isinstance(self.parts[-1], Stack):
             cure = "Give a single node after it."
             raise checks.ArgumentError("nodes", "ends with a Stack, and the readout is one node.", cure)
