@@ -14,6 +14,7 @@ from ..data import DataError, find_images, read_samples
 from ..io import checks, json_text, write_whole
 from ..io.progress import percent
 from ..prediction import Model, load
+from ..training import SCORES
 from .display import describe_loss
 from .predict import PredictFlags
 from .run_folder import new_file
@@ -33,17 +34,25 @@ class Samples(NamedTuple):
     targets: np.ndarray | None
 
 
-def predict(flags: PredictFlags, session: Session) -> Summary:
+def continue_text(flags: PredictFlags, text: str, session: Session) -> Summary:
+    """Show a text and how the model continues it."""
+    model = load(flags.model)
+    added = model.generate(text, flags.characters, flags.temperature, flags.seed)
+    session.say(text + added)
+    return {"model": flags.model, "text": text, "continuation": added}
+
+
+def predict(flags: PredictFlags, data: str, session: Session) -> Summary:
     """Predict every sample, show the first ones, write all to `--out`, and return a summary."""
     checks.integer("batch_size", flags.batch_size, 1)
     target = None if flags.out is None else new_file(flags.out, _WRITERS, flags.force, "--out ")
     model = load(flags.model)
-    samples = _open(flags.data, model, flags.resize)
+    samples = _open(data, model, flags.resize)
     try:
         outputs, low, high = _outputs(model, samples, flags.batch_size)
         scores = {} if samples.targets is None else model.scores(outputs, samples.targets)
     except DataError as error:
-        named = error.problem if flags.data in error.problem else f"{flags.data}: {error.problem}"
+        named = error.problem if data in error.problem else f"{data}: {error.problem}"
         raise DataError(named, error.cure) from None
     columns = _columns(outputs, samples, model)
     if target is not None:
@@ -51,9 +60,9 @@ def predict(flags: PredictFlags, session: Session) -> Summary:
         write_whole(target, _WRITERS[target.suffix](columns, output_names(model)))
     summary = {
         "model": flags.model,
-        "data": flags.data,
+        "data": data,
         "samples": len(outputs),
-        **{name: scores.get(name) for name in ("accuracy", "r2", "mae", "rmse", "loss")},
+        **{name: scores.get(name) for name in SCORES},
         "loss_kind": model.loss,
         "first": _rows(columns, SHOWN),
         "warnings": _warnings(flags, model, outputs, low, high),
@@ -101,6 +110,9 @@ def _columns(outputs: np.ndarray, samples: Samples, model: Model) -> Columns:
     them into probabilities. Those of a regression are in the units of its targets."""
     schema, given = model.schema, samples.targets
     columns: Columns = {"sample": np.array(samples.names)}
+    if schema.task == "text":
+        columns["predicted"] = np.array(["".join(row) for row in schema.decode(outputs)])
+        return columns | ({} if given is None else {"text": np.array([schema.text(row) for row in given])})
     if schema.labels is None:
         return columns | ({} if given is None else {"target": given}) | {"outputs": schema.decode(outputs)}
     columns["class"] = schema.decode(outputs)
@@ -131,7 +143,7 @@ def _warnings(flags: PredictFlags, model: Model, outputs: np.ndarray, low: float
     if isinstance(scale, float) and 0 < scale < 1 and (low < 0 or high > 1.5 / scale or high * scale < 0.1):
         ranges = f"from {low:g} to {high:g}, those of the training data from 0 to {1 / scale:g}"
         found.append(f"stored values run {ranges}: give samples on the same scale, not normalised")
-    broken = int((~np.isfinite(outputs)).any(axis=1).sum())
+    broken = int((~np.isfinite(outputs)).reshape(len(outputs), -1).any(axis=1).sum())
     if broken:
         found.append(f"{broken} samples have outputs that are not finite: their predictions mean nothing")
     return found
@@ -196,6 +208,9 @@ def _show(summary: Summary, columns: Columns, session: Session) -> None:
 def _quality(summary: Summary) -> str:
     """Return how good the predictions are, in words."""
     loss = f"{describe_loss(summary['loss_kind'])} {summary['loss']:.4f}"
+    if summary["perplexity"] is not None:
+        loss = f"{summary['loss']:.4f} nats or {summary['bits_per_character']:.4f} bits per character"
+        return f"perplexity {summary['perplexity']:.4f}, {loss}, accuracy {percent(summary['accuracy'])}"
     if summary["accuracy"] is not None:
         return f"accuracy {percent(summary['accuracy'])}, {loss}"
     errors = f"mean absolute error {_number(summary['mae'])}, root mean square error {_number(summary['rmse'])}"
@@ -203,10 +218,12 @@ def _quality(summary: Summary) -> str:
 
 
 def _text(value: Any) -> str:
-    """Return the text of a cell, with the brackets escaped that rich would take for markup."""
+    """Return the text of a cell on one line, with the brackets escaped that rich would take for markup."""
     if isinstance(value, np.ndarray):
         return " ".join(_text(part) for part in value[:4])
-    return _number(float(value)) if isinstance(value, np.floating) else str(value).replace("[", r"\[")
+    if isinstance(value, np.floating):
+        return _number(float(value))
+    return str(value).replace("[", r"\[").replace("\n", "↵")
 
 
 def _number(value: float) -> str:

@@ -25,7 +25,7 @@ PROGRAM = "mupc"
 COMMANDS = {
     "train": "train a network and write a run folder",
     "export": "write the trained network of a run to one file, with everything that prediction needs",
-    "predict": "classify new samples with a trained network",
+    "predict": "predict new samples with a trained network, or continue a text",
     "sweep": "train over a grid of settings, or let a sampler choose, with any number of workers",
     "check": "check that sizes do not change with width and depth",
     "transfer": "tune on a small network, train a large one",

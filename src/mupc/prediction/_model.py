@@ -152,8 +152,7 @@ class Model(eqx.Module):
             raise DataError(wrong, "pass one target per sample, as the training data had them")
         with jax.enable_x64(outputs.dtype == np.float64):
             each = Energy(loss=self.loss).output_loss(jnp.asarray(outputs), jnp.asarray(encoded, outputs.dtype))
-        losses = np.asarray(each).sum(axis=tuple(range(1, each.ndim)))
-        loss = {"loss": float(losses.mean(dtype=np.float64)) / (schema.context or 1)}
+        loss = {"loss": float(np.asarray(each).mean(dtype=np.float64)) / (schema.context or 1)}
         if schema.task != "regression":
             more = text_scores(loss["loss"]) if schema.context and self.has_probabilities else {}
             return {"accuracy": float(np.mean(outputs.argmax(axis=-1) == stored))} | loss | more

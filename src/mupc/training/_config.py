@@ -236,11 +236,10 @@ class TrainConfig:
                     f"of the network is {getattr(network, name)}, but {dataset.name} needs {size}.",
                     "Create the network that way.",
                 )
-        shape = getattr(network, "output_shape", (network.out_size,))
-        if dataset.schema.task == "text" and shape != dataset.output_shape:
+        if dataset.schema.task == "text" and network.output_shape != dataset.output_shape:
             raise checks.ArgumentError(
                 "the network",
-                f"has outputs of shape {shape}, but {dataset.name} needs {dataset.output_shape}.",
+                f"has outputs of shape {network.output_shape}, but {dataset.name} needs {dataset.output_shape}.",
                 "Use one for texts, such as mupc.models.transformer.",
             )
         if (self.patience is not None or self.keeps_best) and not dataset.validation:
@@ -273,7 +272,7 @@ class TrainConfig:
         """Refuse an energy that the algorithm does not have, or whose loss does not fit the targets."""
         energy = self.objective
         algorithm.check(energy, self.unsupervised)
-        energy.check_outputs((dataset.in_size if self.unsupervised else dataset.out_size,))
+        energy.check_outputs((dataset.in_size,) if self.unsupervised else dataset.output_shape)
         if energy.loss == CROSS_ENTROPY and (self.unsupervised or dataset.classes is None):
             targets = "the inputs themselves" if self.unsupervised else f"numbers in {dataset.name}"
             raise checks.ArgumentError(

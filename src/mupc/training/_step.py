@@ -97,8 +97,7 @@ def score(job: TrainJob, network: AbstractNetwork, splits: dict[str, Chunks]) ->
         raw, targets, inside = arrays
         batch = policy.cast(job.source.batch(raw, targets, job.source.key, network.in_size))
         output = job.algorithm.predict(network, batch, job.context)
-        losses = energy.output_loss(output, batch.y).reshape(len(output), -1)
-        found = {"loss": jnp.sum(losses, axis=1, keepdims=True) / job.source.format.positions}
+        found = {"loss": energy.output_loss(output, batch.y)[:, None] / job.source.format.positions}
         if job.source.format.has_accuracy:
             right = (jnp.argmax(output, axis=-1) == jnp.argmax(batch.y, axis=-1)).reshape(len(output), -1)
             found["accuracy"] = jnp.mean(right.astype(output.dtype), axis=1, keepdims=True)
