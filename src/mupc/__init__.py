@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     )  # fmt: skip
     from .io import keep_compiled
     from .learning import BP, PC, AbstractAlgorithm, backprop_gradients, weight_gradients
-    from .network import AbstractNetwork, Activation, Chain, Dense, Network, Stack, forward, nodes
+    from .network import AbstractNetwork, Activation, Chain, Dense, Network, Stack, forward, models, nodes
     from .prediction import Model, load, save
     from .sweep import transfer
     from .training import FitResult, Run, TrainConfig, TrainStatus, fit, fit_many
@@ -49,7 +49,7 @@ _NAMES = {
     "layer_energies",
     "io": "keep_compiled",
     "learning": "BP PC AbstractAlgorithm backprop_gradients weight_gradients",
-    "network": "AbstractNetwork Activation Chain Dense Network Stack forward nodes",
+    "network": "AbstractNetwork Activation Chain Dense Network Stack forward models nodes",
     "prediction": "Model load save",
     "sweep": "transfer",
     "theory": "theory",

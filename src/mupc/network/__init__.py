@@ -1,8 +1,8 @@
 """Describe networks: layers, activations, parameterisations, number formats, the residual MLP, and files of it."""
 
-from . import nodes
+from . import models, nodes
 from ._abstract import AbstractNetwork, WeightRole
-from ._activation import ACTIVATIONS, Activation, resolve_activation
+from ._activation import ACTIVATIONS, OWN, Activation, AnyActivation, resolve_activation
 from ._backend import Backend, backend
 from ._chain import Chain, Latent, Latents, Recipe, Stack, apply, pull, push
 from ._coerce import as_floating, as_inputs, check_key, check_network
@@ -13,8 +13,6 @@ from ._precision import POLICIES, Precision, resolve_precision
 from ._rate_scales import BaseSize, LayerScale
 from ._recurrence import recurrence, returned, skipped
 from ._saved import (
-    OWN,
-    AnyActivation,
     check_own_function,
     describe_network,
     network_notes,

@@ -20,6 +20,8 @@ from ._types import Elementwise
 
 Values = Float[Array, "..."]
 Difference = Callable[[jax.Array, jax.Array], jax.Array]
+OWN = "own:"
+"""Before the name of a function of the user's own, which a file does not hold."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -125,7 +127,16 @@ ACTIVATIONS = {
 }
 
 
-def resolve_activation(activation: str | Activation | Elementwise) -> Activation:
+AnyActivation = str | Activation | Elementwise
+
+
+def saved_name(activation: Activation) -> str:
+    """Return the name of an activation in files, which tells those of ours from those of the user's own."""
+    known = ACTIVATIONS.get(activation.name) == activation
+    return activation.name if known else OWN + activation.name
+
+
+def resolve_activation(activation: AnyActivation) -> Activation:
     """Return an `Activation` from its name, or from any elementwise function of an array. `jax.nn.relu` and the like
     stand for those with a name."""
     if isinstance(activation, Activation):

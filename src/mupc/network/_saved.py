@@ -16,9 +16,8 @@ from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save as to_bytes
 
 from ..io import write_whole
-from ._activation import ACTIVATIONS, Activation
+from ._activation import OWN, AnyActivation, saved_name
 from ._mlp import Network
-from ._types import Elementwise
 
 KEY, VERSION = "mupc", 1
 """The key of the architecture in the metadata, and the version of its format."""
@@ -34,11 +33,8 @@ ARCHITECTURE: dict[str, type] = {
     "multipliers": list,
 }
 DTYPES = {"F32": "float32", "F64": "float64"}
-OWN = "own:"
-"""Before the name of a function of the user's own, which a file does not hold."""
 
 StrPath = str | os.PathLike[str]
-AnyActivation = str | Activation | Elementwise
 
 
 def write_network(path: StrPath, network: object, notes: Mapping[str, str]) -> None:
@@ -131,9 +127,8 @@ def _named(network: Network) -> dict[str, Any]:
 
 def describe_network(network: Network) -> dict[str, Any]:
     """Return the architecture, after a check that it and the arrays are all there is to the network."""
-    name = network.activation.name
     special = {
-        "activation": name if ACTIVATIONS.get(name) == network.activation else OWN + name,
+        "activation": saved_name(network.activation),
         "use_bias": any(leaf.endswith(".bias") for leaf in _named(network)),
         "multipliers": list(network.multipliers),
     }

@@ -90,15 +90,19 @@ class AbstractWeighted(AbstractAffine):
         init: str | Initialiser | None,
         use_bias: bool,
         key: PRNGKeyArray,
+        inputs_on: int | None = None,
     ) -> None:
+        """Draw the weights. `inputs_on` is the fan-in if few of the inputs are on at a time, as in a table."""
         listed = checks.lookup("role", role, NODE_ROLES)
         row = checks.lookup("parameterisation", parameterisation, PARAMETERISATIONS)
         self.role, self.depth = role, checks.integer("depth", depth, 1)
         self.parameterisation, self.precision = row.name, None
-        self.fan_in = math.prod(shape[1:])
+        columns = math.prod(shape[1:])
+        self.fan_in = columns if inputs_on is None else inputs_on
         self.width = math.prod((shape[0], *shape[2:])) if role == "input" else self.fan_in
         self.multiplier = row.multiplier(listed, self.fan_in, depth if role == "branch" else 1)
-        self.weight = initialise(key, (shape[0], self.fan_in), row, "", init).reshape(shape)
+        weight = initialise(key, (shape[0], columns), row, "", init).reshape(shape)
+        self.weight = weight * math.sqrt(row.variance(self.fan_in) / row.variance(columns))
         self.bias = jnp.zeros(shape[0], self.weight.dtype) if use_bias else None
 
     @property
