@@ -45,7 +45,10 @@ def draw_learning_curve(records_by_name: Mapping[str, Sequence[Record]], path: P
                 _plot(panel, records, f"{split}_{score}", SCORES[score][2] if score else 1.0, color=colour)
         for named, dashes in (("training", "-"), (split, "--")):
             left.plot([], [], dashes, color=style.GREY, label=named)
-        left.set(title="Loss of a sample", ylabel=style.LOSSES.get(loss, loss) or "loss")
+        left.set(
+            title=f"Loss of a {'character' if score == 'perplexity' else 'sample'}",
+            ylabel=style.LOSSES.get(loss, loss) or "loss",
+        )
         style.log_ticks(left)
         for panel in rest:
             title, label, _ = SCORES[str(score)]

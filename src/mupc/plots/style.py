@@ -244,20 +244,21 @@ def name_cells(panel: Axes, columns: Sequence[Number], rows: Sequence[Number]) -
 
 
 def log_ticks(panel: Axes, which: str = "y", decades: int = 3) -> None:
-    """Make an axis logarithmic, unless nothing is plotted. Over less than `decades` it has plain numbers at 1, 2, 5.
+    """Make an axis logarithmic, unless nothing is plotted. Over less than `decades` it has plain numbers at 1, 2, 5;
+    over less than a factor of 4, at equal distances.
 
     Call it after plotting.
     """
     if panel.dataLim.y0 > panel.dataLim.y1:  # nothing plotted
         return
-    from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
+    from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullLocator
 
     axis = getattr(panel, f"{which}axis")
     getattr(panel, f"set_{which}scale")("log")
     low, high = axis.get_view_interval()
     if high > 10**decades * low:
         return
-    axis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+    axis.set_major_locator(LogLocator(subs=(1, 2, 5)) if high > 4 * low else MaxNLocator(5))
     axis.set_minor_locator(NullLocator())
     axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
 
