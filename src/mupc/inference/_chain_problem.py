@@ -8,14 +8,16 @@ to cancellation:
 For other nodes f_ℓ(z⁰_{ℓ-1}), which is known, is subtracted. Arrays have layers first and the batch second.
 """
 
+import warnings
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from ..network import Chain, Latent, Latents, Outputs, Precision, apply, nodes, pull, push
+from ..network import AbstractNetwork, Chain, Latent, Latents, Outputs, Precision, apply, nodes, pull, push
 from ._dense_problem import pose
-from ._energy import Energy
+from ._energy import Energy, half_squares
 from ._gauss_newton import AbstractGaussNewton, Force
 from ._problem import (
     AbstractProblem,
@@ -31,6 +33,10 @@ from ._problem import (
     add,
     zeros,
 )
+from ._solution import Solution
+
+LEAST_ROUNDINGS = 100
+"""A move of fewer rounding errors than this is not known to two digits."""
 
 
 class ChainProblem(AbstractProblem[Increments]):
@@ -250,3 +256,22 @@ def _pose_chain(network: Chain, batch: Batch, energy: Energy, precision: Precisi
         y=batch.y,
         free_input=batch.free_input,
     )
+
+
+def warn_of_rounding(network: AbstractNetwork, batch: Batch, solution: Solution, policy: Precision) -> None:
+    """Warn if nodes without an accurate difference moved by so little that rounding decided how far. What a traced
+    function does is not known."""
+    traced = any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves((network, solution)))
+    if not isinstance(network, Chain) or network.exact or batch.activities is not None or traced:
+        return
+    start = network.forward_pass(batch.x, policy.full)[0]
+    moved, sizes = (jnp.sqrt(half_squares(a)) for a in (jax.tree.map(jnp.subtract, solution.activities, start), start))
+    reached = len(moved) - jnp.arange(len(moved)) <= solution.steps  # a step moves the signal down by one node
+    lost = reached & (moved < LEAST_ROUNDINGS * jnp.finfo(moved.dtype).eps * sizes)
+    names = [name for name, is_lost in zip(network.layer_names, lost, strict=False) if is_lost]
+    if names:
+        warnings.warn(
+            f"the activities of {names[0]!r} and {len(names) - 1} more nodes moved by less than rounding can tell: "
+            "write the nodes with mupc.nodes, whose differences are exact, or use mupc.ErrorSpace.",
+            stacklevel=3,
+        )

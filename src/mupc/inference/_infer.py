@@ -20,6 +20,7 @@ from ..network import (
     check_network,
     resolve_precision,
 )
+from ._chain_problem import warn_of_rounding
 from ._dense_problem import pose
 from ._energy import Energy, as_energy, as_targets, check_activities
 from ._problem import Batch
@@ -91,7 +92,10 @@ def infer(
         start = jax.tree.map(lambda stack: as_floating("activities", stack), activities)
     batch = Batch(inputs, targets, start, free_input=x is None)
     network, batch, solver = policy.cast((network, batch, traced(solver)))
-    return infer_batch(network, batch, solver, energy, policy, history)
+    solution = infer_batch(network, batch, solver, energy, policy, history)
+    if solver.local:
+        warn_of_rounding(network, batch, solution, policy)
+    return solution
 
 
 def _given_start(network: AbstractNetwork, rows: int, key: PRNGKeyArray | None) -> Inputs:

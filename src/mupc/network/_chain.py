@@ -20,10 +20,20 @@ from ._parameterisation import PARAMETERISATIONS
 from ._precision import Precision, resolve_precision
 from ._rate_scales import BaseSize, LayerScale, RateScales
 from ._types import Inputs, Outputs, PRNGKeyArray, Rows
-from .nodes import AbstractWeighted, AnyNode, Conv2d, as_node, call, is_exact, map_weighted, weighted_layers
+from .nodes import (
+    AbstractRounding,
+    AbstractWeighted,
+    AnyNode,
+    Conv2d,
+    as_node,
+    call,
+    is_exact,
+    map_layers,
+    weighted_layers,
+)
 
 Latent = Float[Array, "batch ..."]
-Latents = tuple[Float[Array, "layers batch ..."], ...]
+Latents = tuple[Float[Array, "_ batch ..."], ...]
 Shape = tuple[int, ...]
 RecipeValue: TypeAlias = bool | int | float | str | tuple["RecipeValue", ...] | None
 
@@ -222,14 +232,14 @@ class Chain(AbstractNetwork):
 
     def with_precision(self, precision: Precision) -> "Chain":
         """Return the chain with products of this precision."""
-        changed: Chain = map_weighted(lambda layer: layer.with_precision(precision), self)
+        changed: Chain = map_layers(lambda node: node.with_precision(precision), self, AbstractRounding)
         return changed
 
-    def shaped(self, x: Inputs) -> Latent:
+    def shaped(self, x: Latent) -> Latent:
         """Return rows in the shape of samples."""
         return x.reshape(-1, *self.input_shape)
 
-    def inputs_of_nodes(self, x: Inputs, activities: Latents) -> Latents:
+    def inputs_of_nodes(self, x: Latent, activities: Latents) -> Latents:
         """Return what comes into every node, part by part."""
         below, found = self.shaped(x)[None], []
         for own in activities:
@@ -330,7 +340,7 @@ class Chain(AbstractNetwork):
             new = None if layer.bias is None else bias * layer.bias
             return eqx.tree_at(lambda at: (at.weight, at.bias), layer, (weight * layer.weight, new), is_leaf=_none)
 
-        changed: Chain = map_weighted(scale, self)
+        changed: Chain = map_layers(scale, self)
         return changed
 
 

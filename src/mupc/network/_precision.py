@@ -37,6 +37,11 @@ class Precision:
             return dataclasses.replace(exact, algorithm=lax.DotAlgorithmPreset.BF16_BF16_F32_X6)
         return exact
 
+    @property
+    def product_name(self) -> str:
+        """The name that `jax.default_matmul_precision` has for products of this format; full ones are "highest"."""
+        return {"bf16": "bfloat16", "tf32": "tensorfloat32"}.get(self.name, "highest")
+
     def cast(self, tree: T) -> T:
         """Return `tree` with every floating array in the storage format."""
         return _cast(tree, self.dtype)
@@ -57,11 +62,10 @@ class Precision:
         """Return the convolution of one image under this policy. Unlike `contract`, it rounds its sums to the format of
         the operands: JAX cannot differentiate a convolution with another format of sums."""
         image, filters = self._rounded(image[None]), self._rounded(filters)
-        exact = self.algorithm if isinstance(self.algorithm, lax.Precision) else lax.Precision.DEFAULT
-        if self.algorithm == lax.DotAlgorithmPreset.BF16_BF16_F32_X6:
-            exact = lax.Precision.HIGHEST
         sides = [(padding, padding)] * 2
-        return lax.conv_general_dilated(image, filters, (stride, stride), sides, precision=exact)[0].astype(self.dtype)
+        return lax.conv_general_dilated(image, filters, (stride, stride), sides, precision=self.product_name)[0].astype(
+            self.dtype
+        )
 
     def _rounded(self, values: Float[Array, "..."]) -> Float[Array, "..."]:
         """Round to the operand format. Some backends keep the rounded values in the storage format: the products are

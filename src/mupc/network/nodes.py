@@ -9,7 +9,7 @@ import abc
 import dataclasses
 import math
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import equinox as eqx
 import jax
@@ -24,8 +24,9 @@ from ._rate_scales import BaseSize, RateScales
 from ._types import Elementwise, Initialiser, PRNGKeyArray
 
 Signal = Float[Array, "..."]
-Image = Float[Array, "channels height wide"]
+Image = Float[Array, "_ _ _"]  # channels first
 AnyNode = eqx.Module | Activation | Elementwise | str
+SomeNode = TypeVar("SomeNode", bound="AbstractRounding")
 
 NODE_ROLES = {"input": "input", "hidden": "hidden", "inner": "hidden", "branch": "hidden", "readout": "readout"}
 """The roles of weights in nodes, and the role in the table of parameterisations that each one has."""
@@ -62,7 +63,21 @@ class AbstractAffine(AbstractNode):
         return self.product(delta)
 
 
-class AbstractWeighted(AbstractAffine):
+class AbstractRounding(eqx.Module):
+    """A node whose products follow a precision policy; None: that of its arrays, in full."""
+
+    precision: eqx.AbstractVar[Precision | None]
+
+    def with_precision(self: SomeNode, precision: Precision) -> SomeNode:
+        """Return the node with products of this precision."""
+        made = object.__new__(type(self))  # without __init__, which would draw new weights
+        for field in dataclasses.fields(self):
+            object.__setattr__(made, field.name, getattr(self, field.name))
+        object.__setattr__(made, "precision", precision)
+        return made
+
+
+class AbstractWeighted(AbstractAffine, AbstractRounding):
     """An affine node whose weights have a role and a fan-in, from which the parameterisation derives how they start,
     what multiplies them and how fast they learn.
 
@@ -109,14 +124,6 @@ class AbstractWeighted(AbstractAffine):
     def policy(self) -> Precision:
         """The precision of products; by default that of the weights, in full."""
         return resolve_precision(None, self.weight) if self.precision is None else self.precision
-
-    def with_precision(self, precision: Precision) -> "AbstractWeighted":
-        """Return the layer with products of this precision."""
-        made = object.__new__(type(self))  # without __init__, which would draw new weights
-        for field in dataclasses.fields(self):
-            object.__setattr__(made, field.name, getattr(self, field.name))
-        object.__setattr__(made, "precision", precision)
-        return made
 
     def rate_scales(self, base: BaseSize) -> RateScales:
         """Return how gradients and updates of these weights compare with those at the base size."""
@@ -309,7 +316,7 @@ class MaxPool(AbstractNode):
         return jnp.max(below + _squares(delta, self.size), axis=(2, 4))
 
 
-def _squares(z: Image, size: int) -> Float[Array, "channels rows size columns size"]:
+def _squares(z: Image, size: int) -> Float[Array, "_ _ size _ size"]:
     channels, height, wide = z.shape
     rows, columns = height // size, wide // size
     return z[:, : rows * size, : columns * size].reshape(channels, rows, size, columns, size)
@@ -323,17 +330,18 @@ class _Constants:
     leaves: tuple[Any, ...]
 
 
-class Foreign(eqx.Module):
+class Foreign(AbstractRounding):
     """A module of the user's own or of equinox as a node: its arrays, and apart from them all its other leaves, such as
     functions."""
 
     arrays: eqx.Module
     rest: _Constants = eqx.field(static=True)
+    precision: Precision | None = eqx.field(static=True)
 
     def __init__(self, module: eqx.Module) -> None:
         self.arrays, rest = eqx.partition(module, eqx.is_array)
         leaves, structure = jax.tree.flatten(rest)
-        self.rest = _Constants(structure, tuple(leaves))
+        self.rest, self.precision = _Constants(structure, tuple(leaves)), None
 
     @property
     def module(self) -> eqx.Module:
@@ -342,7 +350,9 @@ class Foreign(eqx.Module):
         return found
 
     def __call__(self, z: Signal) -> Signal:
-        return call(self.module, z)
+        policy = resolve_precision(None, self.arrays) if self.precision is None else self.precision
+        with jax.default_matmul_precision(policy.product_name):
+            return call(self.module, z)
 
 
 def as_node(node: AnyNode) -> eqx.Module:
@@ -378,10 +388,11 @@ def weighted_layers(tree: Any) -> list[AbstractWeighted]:
     return [leaf for leaf in leaves if isinstance(leaf, AbstractWeighted)]
 
 
-def map_weighted(function: Callable[[AbstractWeighted], AbstractWeighted], tree: Any) -> Any:
-    """Return a tree with a function applied to all layers in it whose weights have a role."""
+def map_layers(function: Callable[[Any], Any], tree: Any, kind: type[eqx.Module] = AbstractWeighted) -> Any:
+    """Return a tree with a function applied to all layers of a kind in it: by default those whose weights have a
+    role."""
     return jax.tree.map(
-        lambda leaf: function(leaf) if isinstance(leaf, AbstractWeighted) else leaf,
+        lambda leaf: function(leaf) if isinstance(leaf, kind) else leaf,
         tree,
-        is_leaf=lambda leaf: isinstance(leaf, AbstractWeighted),
+        is_leaf=lambda leaf: isinstance(leaf, kind),
     )

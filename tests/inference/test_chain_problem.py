@@ -1,0 +1,235 @@
+"""A chain that is the residual MLP agrees with `mupc.Network`; chains of convolutions agree with dense references."""
+
+import warnings
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import jax.random as jr
+import numpy as np
+import optax
+import pytest
+
+import mupc
+from mupc import nodes
+from mupc.inference import extremes, pose
+from mupc.inference._problem import Batch
+from mupc.network._precision import POLICIES
+
+IN, OUT, WIDTH, HIDDEN, BATCH = 7, 3, 6, 5, 4
+X, Y = jr.normal(jr.key(5), (BATCH, IN)), jax.nn.one_hot(jnp.arange(BATCH) % OUT, OUT)
+
+
+def weights(network):
+    """Return the weights of a network, or of the chain that is the same network, in one order."""
+    if isinstance(network, mupc.Network):
+        layers = network.input, network.hidden, network.readout
+    else:
+        first, stack, last = (part.node for part in network.parts)
+        layers = first, stack.branch.parts[1], last.parts[1]
+    return [array for layer in layers for array in (layer.weight, layer.bias)]
+
+
+def as_chain(network):
+    """Return the same network as a chain."""
+    shared = {"depth": HIDDEN + 1, "use_bias": True}
+
+    def block(key):
+        return nodes.Residual(["tanh", nodes.Linear(WIDTH, WIDTH, role="branch", **shared, key=key)])
+
+    chain = mupc.Chain(
+        [
+            nodes.Linear(IN, WIDTH, role="input", **shared, key=jr.key(1)),
+            mupc.Stack(block, HIDDEN - 1, key=jr.key(2)),
+            nodes.Sequential(["tanh", nodes.Linear(WIDTH, OUT, role="readout", **shared, key=jr.key(3))]),
+        ],
+        input_shape=(IN,),
+        names=("first", "block", "readout"),
+    )
+    return eqx.tree_at(weights, chain, weights(network))
+
+
+@pytest.fixture(scope="module")
+def pair():
+    network = mupc.Network(IN, OUT, WIDTH, HIDDEN, activation="tanh", use_bias=True, key=jr.key(0))
+    network = jax.tree.map(lambda a: a.astype(float) + 0.1 * jr.normal(jr.key(3), a.shape), network)
+    return network, as_chain(network)
+
+
+def stacked(activities):
+    return jnp.concatenate(jax.tree.leaves(activities))
+
+
+SOLVERS = {
+    "gradient descent": mupc.GradientDescent(lr=0.1, steps=7),
+    "tuned gradient descent": mupc.GradientDescent(lr="auto", steps=7),
+    "error space": mupc.ErrorSpace(),
+    "error space to the end": mupc.ErrorSpace(steps=5, cg_steps=None),
+    "optax": mupc.Optax(optax.adam(0.1), steps=5),
+    "ode": mupc.ODE(),
+}
+ENERGIES = {
+    "plain": mupc.Energy(),
+    "decay": mupc.Energy(output_precision=0.1, activity_decay=0.3, weight_decay=0.1),
+    "cross-entropy": mupc.Energy(loss="cross-entropy"),
+}
+QUICK = {("gradient descent", "decay", True), ("error space", "cross-entropy", False)}
+
+
+@pytest.mark.parametrize(
+    "solver, energy, free",
+    [
+        pytest.param(*case, marks=() if case in QUICK else pytest.mark.slow)
+        for case in ((s, e, f) for s in SOLVERS for e in ENERGIES for f in (False, True))
+        if not (case[0].startswith("tuned") and case[2] and case[1] != "decay")  # refused: the Hessian is singular
+    ],
+)
+def test_the_mlp_as_a_chain_is_the_mlp(pair, solver, energy, free):
+    given = {"energy": ENERGIES[energy], **({"input": X} if free else {})}
+    found = [mupc.infer(network, None if free else X, Y, SOLVERS[solver], **given) for network in pair]
+    tolerance = 1e-9 if solver == "ode" else 1e-10
+    for name in ("activities", "errors"):
+        np.testing.assert_allclose(*(stacked(getattr(s, name)) for s in found), atol=tolerance)
+    for name in ("output_error", "output", "prediction", "energy", "gradient_norm", *(["input"] if free else [])):
+        np.testing.assert_allclose(*(getattr(s, name) for s in found), atol=tolerance)
+    gradients = [weights(mupc.weight_gradients(n, s, X)) for n, s in zip(pair, found, strict=True)]
+    for own, other in zip(*gradients, strict=True):
+        np.testing.assert_allclose(own, other, atol=tolerance)
+
+
+def test_energies_and_backpropagation_of_the_mlp_as_a_chain(pair):
+    network, chain = pair
+    activities = jr.normal(jr.key(8), (HIDDEN, BATCH, WIDTH))
+    split = activities[:1], activities[1:]
+    energy = ENERGIES["decay"]
+    np.testing.assert_allclose(
+        mupc.layer_energies(network, activities, X, Y, energy=energy),
+        mupc.layer_energies(chain, split, X, Y, energy=energy),
+        rtol=1e-12,
+    )
+    for own, other in zip(*(weights(mupc.backprop_gradients(n, X, Y)) for n in pair), strict=True):
+        np.testing.assert_allclose(own, other, atol=1e-14)
+    base = mupc.network.BaseSize()
+    for own, other in zip(network.rate_scales(base), chain.rate_scales(base), strict=True):
+        np.testing.assert_allclose(own, other)
+
+
+def test_extreme_eigenvalues_of_the_mlp_as_a_chain(pair):
+    problems = [pose(network, Batch(X, Y), mupc.Energy(output_precision=1.0), POLICIES["float64"]) for network in pair]
+    np.testing.assert_allclose(*map(extremes, problems), rtol=1e-6)
+
+
+def convolutional(key, activation="tanh"):
+    """A chain with every kind of node whose difference is exact."""
+    keys = jr.split(key, 4)
+
+    def block(key):
+        branch = [activation, nodes.Conv2d(3, 3, role="branch", depth=5, use_bias=True, key=key)]
+        return nodes.Residual(branch)
+
+    pooled = [activation, nodes.Conv2d(3, 4, stride=1, role="hidden", key=keys[2]), nodes.MaxPool(), nodes.MeanPool()]
+    readout = [activation, nodes.Flatten(), nodes.Linear(4, 2, role="readout", key=keys[3])]
+    chain = mupc.Chain(
+        [
+            nodes.Conv2d(2, 3, stride=2, role="input", key=keys[0]),
+            mupc.Stack(block, 2, key=keys[1]),
+            nodes.Sequential(pooled),
+            nodes.Sequential(readout),
+        ],
+        input_shape=(2, 8, 8),
+    )
+    return jax.tree.map(lambda leaf: leaf.astype(float), chain)
+
+
+def plain_energy(chain, activities, x, y, lam):
+    """The energy written out with loops and `jax.lax.conv`, apart from the library."""
+    first, stack, pooled, readout = (part.node for part in chain.parts)
+    conv = stack.branch.parts[1]
+
+    def convolve(u, w, stride):
+        return jax.lax.conv_general_dilated(u, w, (stride, stride), [(1, 1), (1, 1)], precision="highest")
+
+    z = [activities[0][0], activities[1][0], activities[1][1], activities[2][0]]
+    predicted = [convolve(x, first.weight, 2) / np.sqrt(2 * 9)]
+    for k in range(2):
+        branch = convolve(jnp.tanh(z[k]), conv.weight[k], 1) / np.sqrt(3 * 9 * 5) + conv.bias[k][:, None, None]
+        predicted.append(z[k] + branch)
+    middle = convolve(jnp.tanh(z[2]), pooled.parts[1].weight, 1) / np.sqrt(3 * 9)
+    largest = jax.lax.reduce_window(middle, -jnp.inf, jax.lax.max, (1, 1, 2, 2), (1, 1, 2, 2), "VALID")
+    predicted.append(largest.reshape(len(x), 4, 1, 2, 1, 2).mean(axis=(3, 5)))
+    output = jnp.tanh(z[3]).reshape(len(x), -1) @ readout.parts[2].weight.T / 4
+    squares = sum(jnp.sum((a - b) ** 2) for a, b in zip(z, predicted, strict=True))
+    return (squares + lam * jnp.sum((y - output) ** 2)) / (2 * len(x))
+
+
+def test_a_convolutional_chain_has_the_energy_and_the_gradients_of_plain_loops():
+    chain, lam = convolutional(jr.key(0)), 0.4
+    x, y = jr.normal(jr.key(1), (3, 2, 8, 8)), jr.normal(jr.key(2), (3, 2))
+    shapes = chain.activity_shapes(3)
+    assert shapes == ((1, 3, 3, 4, 4), (2, 3, 3, 4, 4), (1, 3, 4, 1, 1))
+    start = tuple(jr.normal(key, shape) for key, shape in zip(jr.split(jr.key(4), 3), shapes, strict=True))
+    energy = mupc.Energy(output_precision=lam)
+    value, (slopes, inner) = jax.value_and_grad(plain_energy, argnums=(1, 0))(chain, start, x, y, lam)
+    np.testing.assert_allclose(mupc.energy(chain, start, x, y, energy=energy), value, rtol=1e-12)
+    step = 1e-2
+    moved = mupc.infer(chain, x, y, mupc.GradientDescent(lr=step, steps=1), activities=start, energy=energy)
+    for own, before, slope in zip(moved.activities, start, slopes, strict=True):
+        np.testing.assert_allclose(own, before - step * len(x) * slope, atol=1e-12)
+    still = mupc.infer(chain, x, y, mupc.GradientDescent(lr=step, steps=0), activities=start, energy=energy)
+    learnt = mupc.weight_gradients(chain, still, x)
+    for own, slope in zip(jax.tree.leaves(learnt), jax.tree.leaves(inner), strict=True):
+        np.testing.assert_allclose(own, slope / lam, atol=1e-10)
+
+
+@pytest.mark.slow
+def test_error_space_finds_the_equilibrium_of_a_convolutional_chain():
+    """Both minimise one energy. Max pools have kinks, on which gradient descent is slow."""
+    chain = convolutional(jr.key(0))
+    x, y = jr.normal(jr.key(1), (3, 2, 8, 8)), jr.normal(jr.key(2), (3, 2))
+    there = mupc.infer(chain, x, y, mupc.ErrorSpace(steps=30, cg_steps=None, tol=1e-10))
+    descended = mupc.infer(chain, x, y, mupc.GradientDescent(lr=0.2, steps=5_000))
+    assert there.energy <= descended.energy * (1 + 1e-12)
+    np.testing.assert_allclose(there.energy, descended.energy, rtol=1e-4)
+
+
+def test_increments_keep_signals_far_below_rounding():
+    """Gradient descent in float32 reaches the first node of a deep chain with the values of float64."""
+    depth = 24
+
+    def block(key):
+        return nodes.Residual(["relu", nodes.Conv2d(2, 2, role="branch", depth=depth + 2, key=key)])
+
+    keys = jr.split(jr.key(0), 3)
+    readout = ["relu", nodes.GlobalMean(), nodes.Linear(2, 2, role="readout", key=keys[2])]
+    parts = [nodes.Conv2d(1, 2, role="input", key=keys[0]), mupc.Stack(block, depth, key=keys[1])]
+    chain = mupc.Chain([*parts, nodes.Sequential(readout)], input_shape=(1, 4, 4))
+    x, y = jr.normal(jr.key(1), (2, 16)), jnp.array([0, 1])
+    solver = mupc.GradientDescent(lr=0.05, steps=depth + 1)
+    exact, rounded = (
+        mupc.infer(mupc.network._precision.POLICIES[name].cast(chain), x, y, solver, precision=name)
+        for name in ("float64", "float32")
+    )
+    first = np.asarray(exact.errors[0])
+    assert 0 < np.abs(first).max() < 1e-20
+    np.testing.assert_allclose(rounded.errors[0], first, rtol=1e-3, atol=1e-4 * np.abs(first).max())
+
+
+class Squash(eqx.Module):
+    """A node of a user's own, without an accurate difference."""
+
+    weight: jax.Array
+
+    def __call__(self, z):
+        return jnp.tanh(self.weight @ z)
+
+
+def test_plain_differences_are_right_and_warn_where_they_round_away():
+    chain = mupc.Chain([Squash(jr.normal(k, (4, 4)) / 2) for k in jr.split(jr.key(0), 12)], input_shape=(4,))
+    x, y = jr.normal(jr.key(1), (3, 4)), jr.normal(jr.key(2), (3, 4))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        close = mupc.infer(chain, x, y, mupc.ErrorSpace(steps=20, cg_steps=None, tol=1e-9))
+        far = mupc.infer(chain, x, y, mupc.GradientDescent(lr=0.2, steps=2_000))
+    np.testing.assert_allclose(close.energy, far.energy, rtol=1e-6)
+    with pytest.warns(UserWarning, match="1 Squash.*less than rounding"):
+        mupc.infer(chain, x, y, mupc.GradientDescent(lr=1e-3, steps=12))
