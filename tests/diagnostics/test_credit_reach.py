@@ -7,6 +7,7 @@ import numpy as np
 import optax
 import pytest
 import reference
+from chains import chain_of
 
 import mupc
 from mupc.diagnostics import LEARNING_LIMITS, layers_that_learn
@@ -145,3 +146,17 @@ def test_nothing_to_learn():
     report = mupc.credit_reach(net, solution, X, y)
     assert (report.learning_layers, report.reach, report.ratio, report.regime) == (0, 0, 0.0, "shallow")
     assert np.all(np.isnan(report.energy_shares)) and np.all(np.isnan(report.backprop_cosines))
+
+
+def test_the_same_network_as_a_chain():
+    net = small(use_bias=True)
+    chain, found = chain_of(net), []
+    for each in (net, chain):
+        solution = mupc.infer(each, X, Y, mupc.GradientDescent(0.1, 5), energy=mupc.Energy(activity_decay=0.1))
+        base = mupc.TrainConfig().base(each)
+        found.append((mupc.credit_reach(each, solution, X, Y), mupc.credit_reach(each, solution, X, Y, base=base)))
+    for one, two in zip(*found, strict=True):
+        assert one.names == two.names == ("input", "hidden.1", "hidden.2", "readout")
+        for name in ("entry_sizes", "backprop_norms", "backprop_cosines", "energy_shares", "threshold", "evidence"):
+            np.testing.assert_allclose(getattr(one, name), getattr(two, name), rtol=1e-5)
+        assert (one.learning_layers, one.regime) == (two.learning_layers, two.regime)

@@ -9,6 +9,7 @@ import jax.random as jr
 import numpy as np
 import optax
 import pytest
+from chains import chain_of
 from compiled import compilations
 
 import mupc
@@ -268,3 +269,13 @@ def test_chunks_follow_from_memory(monkeypatch):
     monkeypatch.setattr(_fit_many, "free_memory", lambda: 0.9 * need)
     with pytest.raises(ValueError, match="a run of this size needs about .* GiB, and there is room for"):
         mupc.fit_many(runs, DATA, **SHARED)
+
+
+def test_the_same_networks_as_chains():
+    runs = [[dataclasses.replace(run, network=make(run.network)) for run in GD[:2]] for make in (lambda n: n, chain_of)]
+    for one, two in zip(*(mupc.fit_many(each, DATA, **SHARED) for each in runs), strict=True):
+        np.testing.assert_allclose(one.losses, two.losses, rtol=1e-4)
+        assert one.last["learning_layers"] == two.last["learning_layers"]
+        assert two.last["layers"] == 5
+    with pytest.raises(ValueError, match="differ in network"):
+        mupc.fit_many([GD[0], runs[1][0]], DATA, **SHARED)

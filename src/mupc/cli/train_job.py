@@ -17,7 +17,7 @@ from ..diagnostics import CreditReach, credit_reach
 from ..inference import infer
 from ..io import counted, find_checkpoint, json_ready, only_writer
 from ..learning import PC, AbstractAlgorithm
-from ..network import Network
+from ..network import AbstractNetwork
 from ..prediction import RUN_MODEL, RUN_SCHEMA, Model, how_to_go_on, run_schema, save
 from ..training import BACK_TO, FitResult, TrainConfig, TrainStatus, fit
 from ..training.progress import TrainProgress
@@ -84,7 +84,7 @@ def _more_patient(folder: RunFolder, safety: SafetyFlags) -> bool:
     return isinstance(before, int) and (safety.patience is None or safety.patience > before)
 
 
-def _model(network: Network, dataset: Dataset, flags: TrainFlags) -> Model:
+def _model(network: AbstractNetwork, dataset: Dataset, flags: TrainFlags) -> Model:
     """Return a network with everything that prediction needs."""
     return Model(network, dataset.schema, flags.loss, dataset.name)
 
@@ -133,7 +133,7 @@ class Recorder:
         self, folder: RunFolder, schema: Record, tensorboard: bool, past: list[Record], console: Console
     ) -> None:
         self.folder, self.schema, self.tensorboard, self.records = folder, schema, tensorboard, past
-        self.network: Network | None = None
+        self.network: AbstractNetwork | None = None
         self.progress = TrainProgress(console)
         self._events: Any = None
 
@@ -176,12 +176,12 @@ class ReachMeter:
         self.x = dataset.normalisation(dataset.train.raw[batch])
         self.y = dataset.encode(dataset.train.targets[batch])
 
-    def regime(self, network: Network) -> str | None:
+    def regime(self, network: AbstractNetwork) -> str | None:
         """Return the regime in which a network would take its next step: a metric of `fit`."""
         found = self.reach(network)
         return None if found is None else found.regime
 
-    def reach(self, network: Network) -> CreditReach | None:
+    def reach(self, network: AbstractNetwork) -> CreditReach | None:
         """Return the credit reach of a network; None without inference, or if the network is not finite any more."""
         if self.solver is None:
             return None
@@ -195,7 +195,7 @@ class ReachMeter:
 def _run(
     flags: TrainFlags,
     dataset: Dataset,
-    network: Network,
+    network: AbstractNetwork,
     algorithm: AbstractAlgorithm,
     config: TrainConfig,
     recorder: Recorder,

@@ -3,15 +3,14 @@
 import dataclasses
 from typing import NamedTuple
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from ..inference import Energy, Solution, as_targets, check_solution, half_squares
 from ..io import checks
-from ..learning import Optimiser, backprop_gradients, checked_inputs, solution_gradients
-from ..network import BaseSize, Network, Rows
+from ..learning import Optimiser, as_at_base, backprop_gradients, checked_inputs, solution_gradients
+from ..network import AbstractNetwork, BaseSize, Rows
 
 
 class LearningLimit(NamedTuple):
@@ -68,6 +67,7 @@ class CreditReach:
     """The result of `mupc.credit_reach`, for layers 1 … L from the input to the readout. Weight penalties are left out:
     they move weights, but carry no credit.
 
+    - `names` of the layers.
     - `gradient_norms`, `backprop_norms`: the norm of each layer's weight gradient, and of backpropagation's.
     - `entry_sizes`, `backprop_sizes`: their root mean square entries, which an optimiser compares with its ε.
     - `backprop_cosines`: the cosine between the two (NaN where one is zero, and in the unsupervised case).
@@ -77,6 +77,7 @@ class CreditReach:
     - `regime`: `shallow`, `backprop-like`, `equilibrium` or `unconverged`; `evidence` holds the numbers behind it.
     """
 
+    names: tuple[str, ...]
     gradient_norms: np.ndarray
     entry_sizes: np.ndarray
     backprop_norms: np.ndarray
@@ -113,7 +114,7 @@ class CreditReach:
 
 
 def credit_reach(
-    network: Network,
+    network: AbstractNetwork,
     solution: Solution,
     x: Rows | None,
     y: Rows,
@@ -148,28 +149,29 @@ def credit_reach(
     energy = solution.objective
     plain = Energy(loss=energy.loss, output_precision=energy.output_precision)
     weights, inputs = checked_inputs(network, solution, x)
-    pc = _rows(solution_gradients(weights, solution, inputs, plain))
+    gradients = solution_gradients(weights, solution, inputs, plain)
+    pc = _rows(gradients)
     if solution.input is None and x is not None:
         bp = _rows(backprop_gradients(network, x, y, energy=plain))
     else:
         bp = [np.full_like(row, np.nan) for row in pc]
     norms, backprop_norms = (np.array([np.linalg.norm(row) for row in rows]) for rows in (pc, bp))
-    roots = np.sqrt([row.size for row in pc])
-    sizes = norms / roots
+    sizes, backprop_sizes = _sizes(pc), _sizes(bp)
     dots = np.array([np.dot(a, b) for a, b in zip(pc, bp, strict=True)])
     cosines = _ratio(dots, norms * backprop_norms)
-    growth = np.ones(len(sizes)) if base is None else _gradient_growth(network, base)
-    least = learning_threshold(sizes / growth, optimiser) if epsilon is None else epsilon
-    learns = layers_that_learn(sizes / growth, optimiser, epsilon)
-    left = float(jnp.sqrt(jnp.sum(solution.errors**2) / solution.errors.shape[1]))
+    seen = sizes if base is None else _sizes(_rows(as_at_base(gradients, BaseSize(*base))))
+    least = learning_threshold(seen, optimiser) if epsilon is None else epsilon
+    learns = layers_that_learn(seen, optimiser, epsilon)
+    left = float(jnp.sqrt(2 * jnp.sum(half_squares(solution.errors))))
     return CreditReach(
+        names=network.layer_names,
         gradient_norms=norms,
         entry_sizes=sizes,
         backprop_norms=backprop_norms,
-        backprop_sizes=backprop_norms / roots,
+        backprop_sizes=backprop_sizes,
         backprop_cosines=cosines,
         energy_shares=_energy_shares(network, solution, y, energy),
-        threshold=least * growth[1],  # of the first hidden weights
+        threshold=least if base is None else least * _gradient_growth(network, base),
         learning_layers=int(learns.sum()),
         reach=len(learns) if learns.all() else int(np.argmin(learns[::-1])),
         evidence=Evidence(
@@ -180,10 +182,9 @@ def credit_reach(
     )
 
 
-def _gradient_growth(network: Network, base: BaseSize) -> np.ndarray:
-    """Return for each layer how much larger gradients are than at the base size."""
-    first, hidden, last = (scale.weight for scale in network.rate_scales(BaseSize(*base)).gradients)
-    return np.array([first, *[hidden] * (network.hidden_layers - 1), last])
+def _gradient_growth(network: AbstractNetwork, base: BaseSize) -> float:
+    """Return how much larger gradients of the first hidden weights are than at the base size."""
+    return network.rate_scales(BaseSize(*base)).gradients[:2][-1].weight
 
 
 def learning_threshold(entry_sizes: np.ndarray, optimiser: Optimiser = "adam") -> float:
@@ -202,20 +203,24 @@ def layers_that_learn(
     return (entry_sizes > 0) & (entry_sizes >= least)
 
 
-def _rows(gradients: Network) -> list[np.ndarray]:
-    """Return each layer's gradient as one float64 vector."""
+def _rows(gradients: AbstractNetwork) -> list[np.ndarray]:
+    """Return each layer's gradient as one float64 vector; a zero for a layer without weights."""
+    found: list[np.ndarray] = []
+    for stack, layers in gradients.weight_stacks:
+        if layers:
+            leaves = [np.asarray(leaf, np.float64).reshape(layers, -1) for leaf in jax.tree.leaves(stack)]
+            found += list(np.concatenate(leaves or [np.zeros((layers, 1))], axis=1))
+    return found
 
-    def flat(layer: eqx.Module, stack: int) -> list[np.ndarray]:
-        leaves = [np.asarray(leaf, np.float64).reshape(stack, -1) for leaf in jax.tree.leaves(layer)]
-        return list(np.concatenate(leaves, axis=1))
 
-    stack = gradients.hidden_layers - 1
-    return [*flat(gradients.input, 1), *(flat(gradients.hidden, stack) if stack else ()), *flat(gradients.readout, 1)]
+def _sizes(rows: list[np.ndarray]) -> np.ndarray:
+    """Return the root mean square entry of each row."""
+    return np.array([np.sqrt(np.mean(row**2)) for row in rows])
 
 
-def _energy_shares(network: Network, solution: Solution, y: Rows, energy: Energy) -> np.ndarray:
+def _energy_shares(network: AbstractNetwork, solution: Solution, y: Rows, energy: Energy) -> np.ndarray:
     """Compute shares from the solution's errors, which are exact where the activities' last digits are not."""
-    targets = as_targets(network, y, solution.errors.shape[1], energy)
+    targets = as_targets(network, y, len(solution.output), energy)
     hidden = half_squares(solution.errors) + energy.activity_decay * half_squares(solution.activities)
     if solution.input is not None:
         hidden = hidden.at[0].add(energy.activity_decay * half_squares(solution.input[None])[0])

@@ -46,6 +46,16 @@ class AbstractNetwork(eqx.Module):
     def layer_count(self) -> int:
         """L, the number of layers with weights."""
 
+    @property
+    @abc.abstractmethod
+    def layer_names(self) -> tuple[str, ...]:
+        """The name of every layer; those of a stack are numbered."""
+
+    @property
+    @abc.abstractmethod
+    def weight_stacks(self) -> tuple[tuple[PyTree, int], ...]:
+        """All weights and biases from the input to the readout, by stacks of equal layers, each with their number."""
+
     @abc.abstractmethod
     def __call__(self, x: Rows) -> Outputs:
         """Return the prediction for a batch of inputs."""

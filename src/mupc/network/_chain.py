@@ -207,6 +207,11 @@ class Chain(AbstractNetwork):
         return tuple(itertools.chain(*named))
 
     @property
+    def weight_stacks(self) -> tuple[tuple[eqx.Module, int], ...]:
+        """The nodes and stacks, with their numbers of nodes."""
+        return tuple((part.node, part.depth) for part in self.parts)
+
+    @property
     def exact(self) -> bool:
         """Whether every node has an accurate difference."""
         return all(is_exact(part.node) for part in self.parts)

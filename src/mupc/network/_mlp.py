@@ -136,6 +136,16 @@ class Network(AbstractNetwork):
         """The role and fan-in of the input, the hidden and the readout weights."""
         return tuple(map(WeightRole, ROLES, (self.in_size, self.width, self.width)))
 
+    @property
+    def layer_names(self) -> tuple[str, ...]:
+        """`input`, `hidden.1` and so on, `readout`."""
+        return ("input", *(f"hidden.{index}" for index in range(1, self.hidden_layers)), "readout")
+
+    @property
+    def weight_stacks(self) -> tuple[tuple[Dense, int], ...]:
+        """The three layers, with their numbers."""
+        return (self.input, 1), (self.hidden, self.hidden_layers - 1), (self.readout, 1)
+
     def __call__(self, x: Rows) -> Outputs:
         """Return the prediction (B, C) for a batch of inputs (B, D)."""
         return forward(self, x)[1]

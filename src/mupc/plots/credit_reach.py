@@ -3,12 +3,14 @@
 from collections.abc import Sequence
 
 from . import style
-from .style import Number, PathLike, Record
+from .style import Axes, Number, PathLike, Record
 
 DECADES_BELOW = 8
 """How far the axis goes below the smallest entry that learns. Layers further down do not learn either."""
 SMALLEST_SHARE = 1e-8
 """The bottom of the axis of energies, in per cent."""
+MLP_STACKS = 3
+"""Input, hidden layers and readout: no more need be said than the numbers of layers."""
 FEW_LAYERS = 80
 """Up to this many layers, each gets a dot."""
 
@@ -48,8 +50,17 @@ def draw_credit_reach(reach: Record, path: PathLike) -> None:
         right.set_ylim(max(SMALLEST_SHARE, right.get_ylim()[0]), 200)
         for panel in (left, middle, right):
             panel.set(xlabel="layer (1 is next to the input)", xlim=(0, reach["layers"] + 1))
+            _name_stacks(panel, reach.get("names") or ())
         about = f"{reach['learning_layers']} of {reach['layers']} layers learn, regime: {reach['regime']}"
         figure.suptitle(about, fontsize=12)
+
+
+def _name_stacks(panel: Axes, names: Sequence[str]) -> None:
+    """Name the beginnings of stacks of equal layers, if there are several."""
+    first = {name.partition(".")[0]: index for index, name in reversed(list(enumerate(names, start=1)))}
+    if MLP_STACKS < len(first) < len(names):
+        panel.set_xticks(list(first.values()), list(first), rotation=60, ha="right", rotation_mode="anchor")
+        panel.set_xlabel("layer, from the input to the readout")
 
 
 def _positive(values: Sequence[Number | None]) -> list[Number]:

@@ -208,10 +208,15 @@ class TrainConfig:
         """Return a line on how learning rates are scaled, or why they are not."""
         base = self.base(network)
         if base is not None:
-            roles = [kind.role for kind in network.weight_roles]
-            updates = zip(roles, network.rate_scales(base).updates, strict=True)
-            shown = [f"{role} weights × {by.weight:.3g}" for role, by in updates if role not in ("input", "readout")]
-            return f"learning rates scaled from {base}: updates of {', '.join(shown)}"
+            factors: dict[str, set[float]] = {}
+            for kind, by in zip(network.weight_roles, network.rate_scales(base).updates, strict=True):
+                factors.setdefault(kind.role, set()).add(float(f"{by.weight:.3g}"))
+            shown = [
+                f"{role} weights × {_span(found)}"
+                for role, found in factors.items()
+                if role not in ("input", "readout")
+            ]
+            return f"learning rates scaled from {base}" + (f": updates of {', '.join(shown)}" if shown else "")
         missing = why_no_rule(network, self.optimiser)
         return "learning rates not scaled" + ("" if missing is None else f": no rule for {missing}")
 
@@ -324,6 +329,11 @@ class TrainConfig:
             batch_size=plan.batches.batch_size,
         )
         return TrainJob(traced(algorithm), context, source)
+
+
+def _span(numbers: set[float]) -> str:
+    """Return a number, or the range of several."""
+    return " … ".join(f"{number:g}" for number in dict.fromkeys((min(numbers), max(numbers))))
 
 
 def as_algorithm(given: AbstractAlgorithm | AbstractSolver | None) -> AbstractAlgorithm:

@@ -13,7 +13,7 @@ from ..data import BatchStream, Dataset
 from ..diagnostics import layers_that_learn
 from ..inference import CROSS_ENTROPY
 from ..io import checks
-from ..network import Network
+from ..network import AbstractNetwork
 from ..prediction import regression_scores, text_scores
 from ._batches import bucket, learned
 from ._state import BACK_TO, Position, Record
@@ -43,7 +43,7 @@ class TrainStatus:
 
     record: Record
     history: list[Record]
-    network: Network
+    network: AbstractNetwork
     run: int = 0
 
 

@@ -9,7 +9,7 @@ from ..data import BatchStream, Dataset, targets_warning
 from ..inference import AbstractSolver
 from ..io import Interruption, checks
 from ..learning import AbstractAlgorithm
-from ..network import Network
+from ..network import AbstractNetwork
 from ._checkpoint_policy import CheckpointPolicy
 from ._checkpoints import Checkpoints, describe_run
 from ._config import Arrays, TrainConfig, as_algorithm, as_dataset
@@ -20,7 +20,7 @@ from ._step import DevicePrograms
 
 
 def fit(
-    network: Network,
+    network: AbstractNetwork,
     dataset: Dataset | BatchStream | Arrays,
     algorithm: AbstractAlgorithm | AbstractSolver | None = None,
     *,

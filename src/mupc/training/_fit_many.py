@@ -19,7 +19,7 @@ from ..data import BatchStream, Dataset
 from ..inference import AbstractSolver, Energy, as_energy, traced
 from ..io import checks
 from ..learning import PC, AbstractAlgorithm, AlgorithmState
-from ..network import Network, Real, check_network
+from ..network import AbstractNetwork, Real, check_network
 from ._checkpoint_policy import CheckpointPolicy
 from ._checkpoints import Checkpoints, describe_run
 from ._config import Arrays, TrainConfig, as_algorithm, as_dataset
@@ -40,7 +40,7 @@ class Run:
     """One run of `mupc.fit_many`, as `mupc.fit` takes it: the network to start from, the algorithm (or just a solver),
     the learning rate of the weights (by default that of the algorithm), the seed of the batches, and the energy."""
 
-    network: Network
+    network: AbstractNetwork
     algorithm: AbstractAlgorithm | AbstractSolver | None = None
     weight_lr: Real | None = None
     seed: int = 0
@@ -194,7 +194,7 @@ def _mapped(function: Callable[..., Any], *shared: bool) -> Callable[..., Any]:
     return mapped
 
 
-def _begin(job: TrainJob, network: Network) -> AlgorithmState:
+def _begin(job: TrainJob, network: AbstractNetwork) -> AlgorithmState:
     return job.algorithm.init(network, job.context)
 
 
@@ -241,7 +241,7 @@ def _explicit(run: Run) -> Run:
 def _form(run: Run) -> Iterator[tuple[str, Any]]:
     """Yield everything about a run that decides the program, by name."""
     for name in ("width", "hidden_layers", "parameterisation", "skip"):  # ahead of shapes and what follows from them
-        yield f"network.{name}", getattr(run.network, name)
+        yield f"network.{name}", getattr(run.network, name, None)
     solver = run.algorithm.solver if isinstance(run.algorithm, PC) else run.algorithm
     parts = (("network", run.network), ("solver", solver), ("energy", run.energy))
     for name, part in parts:
@@ -260,7 +260,7 @@ def _settings(name: str, value: Any) -> Iterator[tuple[str, Any]]:
         yield name, "a number" if isinstance(value, Number | jax.Array) and not whole else value
 
 
-def _room(job: TrainJob, network: Network, dataset: Dataset | BatchStream) -> int:
+def _room(job: TrainJob, network: AbstractNetwork, dataset: Dataset | BatchStream) -> int:
     """Return how many runs the device has memory for, by a rough count of what each keeps."""
     free, need = free_memory(), _bytes(job, network, dataset)
     if need > free:
@@ -271,7 +271,7 @@ def _room(job: TrainJob, network: Network, dataset: Dataset | BatchStream) -> in
     return int(free // need)
 
 
-def _bytes(job: TrainJob, network: Network, dataset: Dataset | BatchStream) -> int:
+def _bytes(job: TrainJob, network: AbstractNetwork, dataset: Dataset | BatchStream) -> int:
     """Count twice the state of training (before and after an interval), gradients, updates and the copies that products
     read; and activities with what inference or an evaluation keeps for each."""
     state = jax.eval_shape(lambda n: job.algorithm.init(n, job.context), network)
@@ -279,5 +279,8 @@ def _bytes(job: TrainJob, network: Network, dataset: Dataset | BatchStream) -> i
         sum(math.prod(leaf.shape) * leaf.dtype.itemsize for leaf in jax.tree.leaves(tree)) for tree in (network, state)
     )
     item = jnp.dtype(job.context.policy.dtype).itemsize
+    one = jax.ShapeDtypeStruct((1, network.in_size), jnp.float32)
+    signals = one, eqx.filter_eval_shape(network.forward_pass, one, job.context.policy)
+    values = sum(leaf.size for leaf in jax.tree.leaves(signals))
     samples = max(12 * job.source.batch_size, 2 * min(EVALUATION_CHUNK, len(dataset.test)))
-    return 2 * training + 4 * weights + samples * (network.in_size + network.layer_count * network.width) * item
+    return 2 * training + 4 * weights + samples * values * item

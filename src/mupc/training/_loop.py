@@ -3,14 +3,12 @@
 import math
 import time
 from collections.abc import Callable
-from typing import cast
 
 import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 
 from ..learning import AlgorithmState
-from ..network import Network
 from ._batches import bucket
 from ._checkpoint_policy import CheckpointPolicy
 from ._config import StepPlan, TrainConfig
@@ -125,7 +123,7 @@ class TrainLoop:
         if not self.callbacks:
             return
         history = state.histories[index]
-        network = cast(Network, self.programs.pick(state.position.state.network, index))
+        network = self.programs.pick(state.position.state.network, index)
         status = TrainStatus(history[-1], history, network, index)
         for callback in self.callbacks:
             self.ended |= callback(status) is True
@@ -155,7 +153,7 @@ class TrainLoop:
         rates = [record["steps_per_second"] for record in history[2:] or history[1:]]
         ended = state.position.step == self.plan.total or has_diverged(history) or self._out_of_patience(state)
         return FitResult(
-            network=cast(Network, state.network(self.programs, index)),
+            network=state.network(self.programs, index),
             history=history,
             losses=losses,
             steps=len(losses),

@@ -7,7 +7,7 @@ import equinox as eqx
 import jax
 
 from ..io import checks
-from ..network import Network
+from ..network import AbstractNetwork
 
 MEMORY_SHARE = 0.5
 """The share of a device's free memory (on a CPU: of all memory) that an estimate may use."""
@@ -25,7 +25,7 @@ def free_memory() -> float:
     return MEMORY_SHARE * os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
 
 
-def check_room(make: Callable[[], Network], seeds: int = 1) -> None:
+def check_room(make: Callable[[], AbstractNetwork], seeds: int = 1) -> None:
     """Raise if memory cannot hold the network that `make` would return, one for each seed. Only shapes are computed:
     making a network that is too large might end the process."""
     shapes = jax.tree.leaves(eqx.filter_eval_shape(make))

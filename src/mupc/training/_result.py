@@ -7,7 +7,7 @@ import numpy as np
 from ..data import Schema
 from ..inference import LossFunction
 from ..io import checks, counted
-from ..network import Network
+from ..network import AbstractNetwork
 from ..prediction import Model
 from ._state import BACK_TO, Record, best_record, evaluations_since_best, has_diverged, validation_score
 
@@ -27,7 +27,7 @@ class FitResult:
     - `schema` (None if unsupervised), `loss` and `data`: what `model` has in addition to the network.
     """
 
-    network: Network
+    network: AbstractNetwork
     history: list[Record]
     losses: np.ndarray
     steps: int
