@@ -4,6 +4,7 @@ import contextlib
 import dataclasses
 import json
 import os
+import re
 import shutil
 import warnings
 from collections.abc import Iterator, Mapping
@@ -35,6 +36,9 @@ UNFINISHED = ".unfinished-"
 
 OPTAX_RULE = "an optax transformation"
 """How a checkpoint names an optimiser that is not one of the known names."""
+
+ADDRESS = re.compile(r" at 0x[0-9a-f]+")
+"""The address in memory that the text of a function has, another one in each process."""
 
 Arrays = dict[str, np.ndarray]
 RunDescription = dict[str, str]
@@ -191,6 +195,9 @@ def _flat(name: str, value: Any) -> Iterator[tuple[str, Any]]:
         yield name, type(value).__name__
         for field in dataclasses.fields(value):
             yield from _flat(f"{name}.{field.name}", getattr(value, field.name))
+    elif isinstance(value, tuple) and any(dataclasses.is_dataclass(item) for item in value):
+        for index, item in enumerate(value):
+            yield from _flat(f"{name}[{index}]", item)
     elif isinstance(value, np.ndarray):
         yield name, array_checksum(value)
     elif isinstance(value, jax.ShapeDtypeStruct):
@@ -198,7 +205,7 @@ def _flat(name: str, value: Any) -> Iterator[tuple[str, Any]]:
     elif isinstance(value, jax.Array):
         yield name, value.tolist()
     else:
-        yield name, getattr(value, "__qualname__", value)  # a function's own text would hold its address in memory
+        yield name, ADDRESS.sub("", str(getattr(value, "__qualname__", value)))
 
 
 def _check_settings(folder: Path, saved: RunDescription, now: RunDescription) -> None:

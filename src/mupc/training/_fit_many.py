@@ -253,6 +253,9 @@ def _settings(name: str, value: Any) -> Iterator[tuple[str, Any]]:
         yield name, type(value).__name__
         for field in dataclasses.fields(value):
             yield from _settings(f"{name}.{field.name}", getattr(value, field.name))
+    elif isinstance(value, tuple) and any(isinstance(item, eqx.Module) for item in value):
+        for index, item in enumerate(value):
+            yield from _settings(f"{name}[{index}]", item)
     elif isinstance(value, jax.Array | np.ndarray) and value.ndim:
         yield name, f"{value.dtype} of shape {value.shape}"
     else:
