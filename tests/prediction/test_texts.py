@@ -23,52 +23,24 @@ RULE = {"a": "b", "b": "c", "c": "d", "d": "a"}  # the likeliest successor
 CONTEXT = 6
 
 
-class Bigrams(mupc.AbstractNetwork):
-    """The logits of the next character, from the one before it: causal, and with shapes (T,) and (T, V)."""
+class Embedding(eqx.Module):
+    weight: jax.Array
 
-    table: mupc.Dense
-    positions: int = eqx.field(static=True, default=CONTEXT)
+    def __call__(self, tokens):
+        return self.weight[tokens.astype(int)]
 
-    in_size = property(lambda self: self.positions)
-    out_size = property(lambda self: self.positions * len(self.table.weight))
-    input_shape = property(lambda self: (self.positions,))
-    output_shape = property(lambda self: (self.positions, len(self.table.weight)))
-    weight_roles = property(lambda self: ())
-    layer_count = property(lambda self: 1)
-    why_no_rate_rule = property(lambda self: "tables")
 
-    def __call__(self, x):
-        return jnp.asarray(self.table.weight).T[jnp.asarray(x).astype(int)]
+class Table(eqx.Module):
+    weight: jax.Array
 
-    def forward_pass(self, x, precision):
-        return jnp.zeros((1, len(x), 1)), self(x)
-
-    def activity_shapes(self, batch):
-        return 1, batch, 1
-
-    def prediction_errors(self, activities, x, precision):
-        return activities, self(x)
-
-    def backward_pass(self, activities, output_error, precision):
-        return activities
-
-    def local_gradients(self, x, activities, errors, output_error, precision):
-        before = jax.nn.one_hot(x.astype(int), len(self.table.weight), dtype=output_error.dtype)
-        gradient = -jnp.einsum("btv,btu->vu", output_error, before) / len(x)
-        return eqx.tree_at(lambda network: network.table.weight, self, gradient)
-
-    def per_layer(self, function):
-        return function(self.table)[None]
-
-    def rate_scales(self, base):
-        raise NotImplementedError
-
-    def scaled(self, scales):
-        return self
+    def __call__(self, rows):
+        return rows @ self.weight
 
 
 def bigrams(logits):
-    return Bigrams(mupc.Dense(jnp.asarray(logits, jnp.float32).T, None))
+    """The logits of the next character, from the one before it."""
+    logits = jnp.asarray(logits, jnp.float32)
+    return mupc.Chain([Embedding(jnp.eye(len(logits), dtype="float32")), Table(logits)], input_shape=(CONTEXT,))
 
 
 def chain(count, seed=0):
