@@ -116,7 +116,7 @@ def test_writing_is_whole_or_not_at_all(file, monkeypatch):
         (eqx.tree_at(lambda n: n.input.bias, make(use_bias=True), None), ValueError, "changed by hand"),
         (eqx.tree_at(lambda n: n.input.weight, make(), jnp.ones((4, 6))), ValueError, "changed by hand"),
         (cast(make(), "bfloat16"), ValueError, "input.weight is bfloat16: convert it to float32 or float64"),
-        ("network", TypeError, "needs a mupc.Model or mupc.Network"),
+        ("network", TypeError, "needs a mupc.Model or a network"),
     ],
 )
 def test_what_cannot_be_saved(tmp_path, network, error, message):
@@ -159,7 +159,7 @@ def test_corrupt_bytes(file, damage):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"version": 2}, "is of format 2, newer than the 1 known here: update mupc"),
+        ({"version": 3}, "is of format 3, newer than the 2 known here: update mupc"),
         ({"version": "1"}, "damaged metadata"),
         ({"width": 4.0}, "damaged metadata"),
         ({"use_bias": 1}, "damaged metadata"),
@@ -171,9 +171,9 @@ def test_corrupt_bytes(file, damage):
         ({"parameterisation": "mup"}, "cannot be built: parameterisation 'mup' is not known"),
         ({"width": 0}, "cannot be built: width must be at least 1"),
         ({"skip": 3}, "cannot be built: skip=3 needs more than 3 hidden_layers"),
-        ({"width": 6}, r"hidden.bias of shape \(2, 4\) and format F64, but its architecture has \(2, 6\)"),
+        ({"width": 6}, r"hidden.bias of shape \(2, 4\) and format F64, but the network has \(2, 6\)"),
         ({"hidden_layers": 10**9}, r"hidden.bias of shape \(2, 4\)"),
-        ({"use_bias": False}, "holds hidden.bias, .* but its architecture has hidden.weight, input.weight"),
+        ({"use_bias": False}, "holds hidden.bias, .* but the network has hidden.weight, input.weight"),
     ],
 )
 def test_wrong_metadata(rewrite, change, message):
@@ -247,3 +247,65 @@ def test_networks_pickle(activation):
     same(pickle.loads(pickle.dumps(network)), network)
     cloudpickle = pytest.importorskip("cloudpickle")  # which joblib uses
     same(pickle.loads(cloudpickle.dumps(network)), network)
+
+
+def resnet(**options):
+    return mupc.models.resnet((1, 4, 4), 3, 2, (2, 1), **{"key": jr.key(0)} | options)
+
+
+@pytest.mark.parametrize("options", [{}, {"use_bias": True, "activation": "tanh", "convolutions": 2}])
+def test_models_come_back_from_their_recipe(tmp_path, options):
+    path = tmp_path / "model.safetensors"
+    mupc.save(path, resnet(**options))
+    same(mupc.load(path).network, resnet(**options))
+    with safe_open(path, framework="numpy") as opened:
+        about = json.loads(opened.metadata()["mupc"])
+    assert about["version"] == 2 and about["model"] == "resnet" and about["arguments"]["blocks"] == [2, 1]
+    with pytest.raises(ValueError, match="leave network= out"):
+        mupc.load(path, network=resnet(**options))
+
+
+def test_a_model_with_an_activation_of_the_users_own(tmp_path):
+    path = tmp_path / "model.safetensors"
+    mupc.save(path, resnet(activation=jnp.sin))
+    with pytest.raises(ValueError, match="pass it again"):
+        mupc.load(path)
+    same(mupc.load(path, activation=jnp.sin).network, resnet(activation=jnp.sin))
+
+
+def test_a_chain_of_the_users_own_nodes(tmp_path):
+    def chain(seed, width=4):
+        keys = jr.split(jr.key(seed))
+        parts = [eqx.nn.Linear(5, width, key=keys[0]), eqx.nn.Linear(width, 3, key=keys[1])]
+        return mupc.Chain(parts, input_shape=(5,))
+
+    path = tmp_path / "model.safetensors"
+    mupc.save(path, chain(0))
+    same(mupc.load(path, network=chain(1)).network, chain(0))
+    with pytest.raises(ValueError, match="chain of your own nodes"):
+        mupc.load(path)
+    with pytest.raises(ValueError, match="pass one of the form that was saved"):
+        mupc.load(path, network=chain(1, width=6))
+
+
+def test_a_model_that_was_changed_by_hand(tmp_path):
+    changed = eqx.tree_at(lambda chain: chain.parts[0].node.weight, resnet(), jnp.ones((3, 1, 3, 3)))
+    with pytest.raises(ValueError, match="mupc.models.resnet"):
+        mupc.save(tmp_path / "model.safetensors", changed)
+
+
+@pytest.mark.parametrize(
+    "about",
+    [
+        {"model": "unheard-of", "arguments": {}},
+        {"model": "resnet", "arguments": []},
+        {"model": "resnet", "arguments": {"width": "wide"}},
+        {"model": "resnet", "arguments": {"blocks": 3}},
+        {"model": "resnet", "arguments": {"height": 3}},
+        {"model": ["resnet"], "arguments": {}},
+    ],
+)
+def test_damaged_recipes(rewrite, about):
+    file = rewrite(metadata={"mupc": json.dumps({"version": 2, **about})})
+    with pytest.raises(ValueError, match=r"safetensors (is of the model|has damaged metadata|has an architecture)"):
+        mupc.load(file)

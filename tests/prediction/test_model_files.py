@@ -213,7 +213,7 @@ def test_a_run_that_was_killed_has_the_model_of_its_last_checkpoint(trained, tmp
             mupc.load(folder)
         assert "\n" not in str(caught.value)
     (folder / "schema.json").write_text(json.dumps(schema | {"network": schema["network"] | {"width": 6}}))
-    with pytest.raises(ValueError, match=r"has hidden.weight of shape \(2, 4, 4\) .* its architecture has \(2, 6, 6\)"):
+    with pytest.raises(ValueError, match=r"has hidden.weight of shape \(2, 4, 4\) .* the network has \(2, 6, 6\)"):
         mupc.load(folder)
     (folder / "schema.json").write_text(json.dumps(schema))
     for step in (folder / "checkpoints").glob("step-*"):

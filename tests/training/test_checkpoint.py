@@ -6,13 +6,16 @@ import json
 import os
 import shutil
 
+import equinox as eqx
 import jax
+import jax.numpy as jnp
 import jax.random as jr
 import numpy as np
 import optax
 import pytest
 
 import mupc
+from mupc import nodes
 from mupc.data import Dataset, Schema, Split
 from mupc.io._checkpoints import file_checksums
 from mupc.training import _checkpoint_policy, _checkpoints
@@ -42,6 +45,16 @@ def clusters(seed=0, name="clusters"):
 
 def network(**options):
     return mupc.Network(5, 3, **{"width": 6, "hidden_layers": 3, "activation": "tanh"} | options, key=jr.key(0))
+
+
+def own_chain(activation=jnp.tanh):
+    """One of equinox's modules, a function of one's own, and a stack."""
+    keys = jr.split(jr.key(0), 3)
+    stack = mupc.Stack(
+        lambda key: nodes.Residual([activation, nodes.Linear(6, 6, role="branch", key=key)]), 2, key=keys[0]
+    )
+    parts = [eqx.nn.Linear(5, 6, key=keys[1]), stack, eqx.nn.MLP(6, 3, 4, 1, activation=activation, key=keys[2])]
+    return mupc.Chain(parts, input_shape=(5,))
 
 
 def fit(folder=None, *, data=None, net=None, solver=SOLVER, **options):
@@ -88,8 +101,9 @@ def names(folder):
         pytest.param(
             {"net": network(hidden_layers=1, use_bias=True), "optimiser": optax.adamw(0.01)}, marks=pytest.mark.slow
         ),
+        {"net": own_chain()},
     ],
-    ids=["adam", "between evaluations", "no optimiser state", "tuned step size", "own optimiser"],
+    ids=["adam", "between evaluations", "no optimiser state", "tuned step size", "own optimiser", "chain"],
 )
 def test_resuming_changes_nothing(tmp_path, options):
     """A crash at every evaluation; each process is a new call, which knows only what is on disk."""

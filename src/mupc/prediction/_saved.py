@@ -4,7 +4,7 @@ import json
 import os
 import shlex
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 from ..data import Schema
 from ..inference import LOSSES, LossFunction
@@ -13,7 +13,6 @@ from ..network import (
     OWN,
     AbstractNetwork,
     AnyActivation,
-    Network,
     check_own_function,
     describe_network,
     network_notes,
@@ -64,13 +63,15 @@ def load(
     *,
     activation: AnyActivation | None = None,
     loss: LossFunction | None = None,
+    network: AbstractNetwork | None = None,
 ) -> Model:
     """Return the model in a file that `mupc.save` or `mupc export` wrote, or in a run folder of `mupc train`.
 
     Weights come back bit for bit. A file of a network alone says nothing about samples: `predict` then takes inputs
     and returns outputs as they are.
 
-    **Arguments:** the file or folder, and the `activation` and `loss` if they were functions of your own.
+    **Arguments:** the file or folder; the `activation` and `loss` if they were functions of your own; and a `network`
+    of the same form, with any weights, if it was a chain of your own nodes.
 
     **Example:**
 
@@ -86,10 +87,10 @@ def load(
     folder = Path(path).expanduser()
     values: dict[str, Any] = {}
     if (folder / RUN_SCHEMA).is_file() and not (folder / RUN_MODEL).is_file():
-        network, values = _read_unfinished(folder, activation)
+        found, values = _read_unfinished(folder, activation)
     else:
         file = find_model(path)
-        network, text, run = read_network(file, activation), network_notes(file).get(KEY), run_of(file)
+        found, text, run = read_network(file, activation, network), network_notes(file).get(KEY), run_of(file)
         if text is not None:
             values = _read_notes(path, text)
         elif run is not None:
@@ -97,12 +98,12 @@ def load(
     name = values.pop("loss", "mse")
     check_own_function(path, "loss", name, loss)
     try:
-        return Model(network, loss=name if loss is None else loss, **values)
+        return Model(found, loss=name if loss is None else loss, **values)
     except ValueError as error:
         raise ValueError(f"{path} does not fit the data that it names: its {error}") from None
 
 
-def _read_unfinished(folder: Path, activation: AnyActivation | None) -> tuple[Network, dict[str, Any]]:
+def _read_unfinished(folder: Path, activation: AnyActivation | None) -> tuple[AbstractNetwork, dict[str, Any]]:
     """Return the network in the newest checkpoint of a run that goes on or was killed, and the other arguments of its
     `Model`."""
     try:
@@ -143,7 +144,7 @@ def run_of(file: Path) -> Path | None:
 
 def run_schema(model: Model) -> dict[str, Any]:
     """Return the content of a run's `schema.json`."""
-    return {**_notes(model), "network": describe_network(cast(Network, model.network))}
+    return {**_notes(model), "network": describe_network(model.network)}
 
 
 def _notes(model: Model) -> dict[str, Any]:
