@@ -140,6 +140,10 @@ class Framed(mupc.AbstractNetwork):
     weight_roles = property(lambda self: self.inner.weight_roles)
     layer_count = property(lambda self: self.inner.layer_count)
     why_no_rate_rule = property(lambda self: self.inner.why_no_rate_rule)
+    layer_names = property(lambda self: self.inner.layer_names)
+    weight_stacks = property(lambda self: self.inner.weight_stacks)
+    input_shape = property(lambda self: self.inner.input_shape)
+    output_shape = property(lambda self: self.inner.output_shape)
 
     def __call__(self, x):
         return self.inner(x)
@@ -147,8 +151,15 @@ class Framed(mupc.AbstractNetwork):
     def forward_pass(self, x, precision):
         return self.inner.forward_pass(x, precision)
 
-    def backward_pass(self, activities, output_error, precision):
-        return self.inner.backward_pass(activities, output_error, precision)
+    def activity_shapes(self, batch):
+        return self.inner.activity_shapes(batch)
+
+    def prediction_errors(self, activities, x, precision):
+        return self.inner.prediction_errors(activities, x, precision)
+
+    def backpropagate(self, x, output_error, precision):
+        gradients, output = self.inner.backpropagate(x, output_error, precision)
+        return eqx.tree_at(lambda network: network.inner, self, gradients), output
 
     def local_gradients(self, x, activities, errors, output_error, precision):
         gradients = self.inner.local_gradients(x, activities, errors, output_error, precision)

@@ -141,8 +141,5 @@ def check_backprop(energy: Energy) -> None:
 @eqx.filter_jit
 def backprop_step(network: SomeNetwork, batch: Batch, energy: Energy, policy: Precision) -> tuple[SomeNetwork, Outputs]:
     """Return the gradients and the prediction, on arguments that are checked and cast."""
-    activities, output = network.forward_pass(batch.x, policy)
-    output_error = energy.output_error(output, batch.y)
-    errors = network.backward_pass(activities, output_error, policy)
-    gradients = network.local_gradients(batch.x, activities, errors, output_error, policy)
+    gradients, output = network.backpropagate(batch.x, lambda at: energy.output_error(at, batch.y), policy)
     return _with_penalties(gradients, network, energy), output

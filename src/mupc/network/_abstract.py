@@ -73,14 +73,17 @@ class AbstractNetwork(eqx.Module):
         """Return the prediction errors of these activities, and the output that the last of them predicts."""
 
     @abc.abstractmethod
-    def backward_pass(self, activities: PyTree, output_error: Outputs, precision: Precision) -> PyTree:
-        """Carry an error of the output back to every layer, as backpropagation does."""
-
-    @abc.abstractmethod
     def local_gradients(
         self, x: Inputs, activities: PyTree, errors: PyTree, output_error: Outputs, precision: Precision
     ) -> "AbstractNetwork":
         """Return weight gradients, each from its own layer's error and input alone."""
+
+    @abc.abstractmethod
+    def backpropagate(
+        self, x: Inputs, output_error: Callable[[Outputs], Outputs], precision: Precision
+    ) -> tuple["AbstractNetwork", Outputs]:
+        """Return the weight gradients of backpropagation for the negative gradient of a loss in the output, and the
+        output."""
 
     @abc.abstractmethod
     def per_layer(self, function: Callable[[Dense], Array]) -> PerLayer:

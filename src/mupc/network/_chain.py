@@ -287,14 +287,6 @@ class Chain(AbstractNetwork):
         predicted = (part.each(apply, u) for part, u in zip(chain.hidden, inputs, strict=True))
         return tuple(map(jnp.subtract, activities, predicted)), apply(chain.readout, top[0])
 
-    def backward_pass(self, activities: Latents, output_error: Outputs, precision: Precision) -> Latents:
-        chain = self.with_precision(precision)
-        batch = len(output_error)
-        blank = jnp.zeros((batch, self.in_size), output_error.dtype)
-        # what comes into the first node matters to no latent, so that zeros may stand for it in a single node
-        *inputs, top = chain.inputs_of_nodes(blank, activities)
-        return chain.down(pull(chain.readout, top[0], output_error), tuple(inputs))[0]
-
     def local_gradients(
         self, x: Inputs, activities: Latents, errors: Latents, output_error: Outputs, precision: Precision
     ) -> "Chain":
@@ -313,6 +305,13 @@ class Chain(AbstractNetwork):
         weights, structure = jax.tree.flatten(self)
         gradients = map(jnp.reshape, jax.tree.leaves(found), (weight.shape for weight in weights))
         return jax.tree.unflatten(structure, gradients)
+
+    def backpropagate(
+        self, x: Inputs, output_error: Callable[[Outputs], Outputs], precision: Precision
+    ) -> tuple["Chain", Outputs]:
+        output, pulled = jax.vjp(lambda chain: chain.forward_pass(x, precision)[1], self)
+        found: Chain = pulled(-output_error(output) / len(x))[0]
+        return found, output
 
     def per_layer(self, function: Callable[[Dense], Array]) -> PerLayer:
         """Apply a function to all weights of every node, as one row."""

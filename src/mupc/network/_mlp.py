@@ -204,6 +204,14 @@ class Network(AbstractNetwork):
         )
         return eqx.tree_at(lambda n: (n.input, n.hidden, n.readout), self, layers)
 
+    def backpropagate(
+        self, x: Inputs, output_error: Callable[[Outputs], Outputs], precision: Precision
+    ) -> tuple["Network", Outputs]:
+        activities, output = self.forward_pass(x, precision)
+        error = output_error(output)
+        errors = self.backward_pass(activities, error, precision)
+        return self.local_gradients(x, activities, errors, error, precision), output
+
     def per_layer(self, function: Callable[[Dense], Array]) -> PerLayer:
         """Apply a function to the weights of every layer; return its values from the input to the readout."""
         return jnp.concatenate([jnp.atleast_1d(function(part)) for part in (self.input, self.hidden, self.readout)])
