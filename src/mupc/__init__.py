@@ -56,9 +56,11 @@ _NAMES = {
     "training": "FitResult Run TrainConfig TrainStatus fit fit_many",
 }
 
-__all__ = sorted(name for names in _NAMES.values() for name in names.split() if name not in _NAMES)
+_MODULES = ["data", "diagnostics", "estimators", "models", "nodes", "theory"]
+
+__all__ = sorted(name for names in _NAMES.values() for name in names.split() if name not in _MODULES)
 __getattr__ = lazy_names(__name__, _NAMES)
 
 
 def __dir__() -> list[str]:
-    return [*__all__, "__version__", "data", "diagnostics", "estimators", "theory"]
+    return [*__all__, *_MODULES, "__version__"]
