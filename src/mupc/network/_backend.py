@@ -26,6 +26,8 @@ class Backend:
     - `keeps_transposes`: store Wᵀ next to W, because products with a transposed factor are slow.
     - `rounds_operands`: keep rounded operands in the storage format, because this backend cannot multiply every pair of
       formats.
+    - `shifts_images`: compute convolutions as a sum of matrix products, one for each pixel of the filters, because inside
+      loops the library's convolutions are slow: up to a hundred times.
     - `splits_products`: compute full-precision products from products of bf16 parts, on the matrix units.
     - `keeps_jacobian`: error space keeps the derivative of the outputs; a wide pass costs little more than a narrow
       one.
@@ -38,11 +40,12 @@ class Backend:
     loop_from: int = 0
     keeps_transposes: bool = False
     rounds_operands: bool = False
+    shifts_images: bool = False
     splits_products: bool = False
     keeps_jacobian: bool = False
 
 
-CPU = Backend("cpu", kernels="blocks", keeps_transposes=True, rounds_operands=True)
+CPU = Backend("cpu", kernels="blocks", keeps_transposes=True, rounds_operands=True, shifts_images=True)
 GPU = Backend("gpu", kernels="triton", unroll=4, loop_from=16, splits_products=True, keeps_jacobian=True)
 
 

@@ -6,6 +6,7 @@ the device's default (TF32 on current GPUs). The increment form of `mupc.infer` 
 """
 
 import dataclasses
+import functools
 from typing import TypeVar
 
 import jax
@@ -59,13 +60,32 @@ class Precision:
     def convolve(
         self, image: Float[Array, "c h w"], filters: Float[Array, "o c k k"], stride: int, padding: int
     ) -> Array:
-        """Return the convolution of one image under this policy. Unlike `contract`, it rounds its sums to the format of
-        the operands: JAX cannot differentiate a convolution with another format of sums."""
+        """Return the convolution of one image under this policy."""
+        if backend().shifts_images:
+            return self._shifted_sum(image, filters, stride, padding)
+        return self._library_convolution(image, filters, stride, padding)
+
+    def _library_convolution(self, image: Array, filters: Array, stride: int, padding: int) -> Array:
+        """Unlike `contract`, round sums to the format of the operands: JAX cannot differentiate a convolution with
+        another format of sums."""
         image, filters = self._rounded(image[None]), self._rounded(filters)
+        exact = self.algorithm if isinstance(self.algorithm, lax.Precision) else lax.Precision.DEFAULT
+        if self.algorithm == lax.DotAlgorithmPreset.BF16_BF16_F32_X6:
+            exact = lax.Precision.HIGHEST
         sides = [(padding, padding)] * 2
-        return lax.conv_general_dilated(image, filters, (stride, stride), sides, precision=self.product_name)[0].astype(
-            self.dtype
+        return lax.conv_general_dilated(image, filters, (stride, stride), sides, precision=exact)[0].astype(self.dtype)
+
+    def _shifted_sum(self, image: Array, filters: Array, stride: int, padding: int) -> Array:
+        """Sum over the pixels of the filters: each is a matrix that acts on the channels of a shifted image."""
+        side = filters.shape[-1]
+        height, wide = ((pixels + 2 * padding - side) // stride * stride + 1 for pixels in image.shape[1:])
+        padded = jnp.pad(image, ((0, 0), (padding, padding), (padding, padding)))
+        products = (
+            self.contract("chw,oc->ohw", padded[:, i : i + height : stride, j : j + wide : stride], filters[:, :, i, j])
+            for i in range(side)
+            for j in range(side)
         )
+        return functools.reduce(jnp.add, products)
 
     def _rounded(self, values: Float[Array, "..."]) -> Float[Array, "..."]:
         """Round to the operand format. Some backends keep the rounded values in the storage format: the products are
