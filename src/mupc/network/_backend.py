@@ -26,8 +26,8 @@ class Backend:
     - `keeps_transposes`: store Wᵀ next to W, because products with a transposed factor are slow.
     - `rounds_operands`: keep rounded operands in the storage format, because this backend cannot multiply every pair of
       formats.
-    - `shifts_images`: compute convolutions as a sum of matrix products, one for each pixel of the filters, because inside
-      loops the library's convolutions are slow: up to a hundred times.
+    - `shifts_images`: compute a convolution as a product of a matrix with shifted images. The library's own
+      convolutions are up to a hundred times slower inside loops.
     - `splits_products`: compute full-precision products from products of bf16 parts, on the matrix units.
     - `keeps_jacobian`: error space keeps the derivative of the outputs; a wide pass costs little more than a narrow
       one.

@@ -6,7 +6,7 @@ the device's default (TF32 on current GPUs). The increment form of `mupc.infer` 
 """
 
 import dataclasses
-import functools
+import itertools
 from typing import TypeVar
 
 import jax
@@ -62,7 +62,7 @@ class Precision:
     ) -> Array:
         """Return the convolution of one image under this policy."""
         if backend().shifts_images:
-            return self._shifted_sum(image, filters, stride, padding)
+            return self._shifted_product(image, filters, stride, padding)
         return self._library_convolution(image, filters, stride, padding)
 
     def _library_convolution(self, image: Array, filters: Array, stride: int, padding: int) -> Array:
@@ -75,17 +75,20 @@ class Precision:
         sides = [(padding, padding)] * 2
         return lax.conv_general_dilated(image, filters, (stride, stride), sides, precision=exact)[0].astype(self.dtype)
 
-    def _shifted_sum(self, image: Array, filters: Array, stride: int, padding: int) -> Array:
-        """Sum over the pixels of the filters: each is a matrix that acts on the channels of a shifted image."""
+    def _shifted_product(self, image: Array, filters: Array, stride: int, padding: int) -> Array:
+        """Multiply the filters, as one matrix, with copies of the image that are shifted by each of their pixels. The
+        backward pass makes the copies again, since keeping them would take the memory of many images."""
         side = filters.shape[-1]
         height, wide = ((pixels + 2 * padding - side) // stride * stride + 1 for pixels in image.shape[1:])
-        padded = jnp.pad(image, ((0, 0), (padding, padding), (padding, padding)))
-        products = (
-            self.contract("chw,oc->ohw", padded[:, i : i + height : stride, j : j + wide : stride], filters[:, :, i, j])
-            for i in range(side)
-            for j in range(side)
-        )
-        return functools.reduce(jnp.add, products)
+
+        @jax.checkpoint
+        def multiply(image: Array, filters: Array) -> Array:
+            padded = jnp.pad(image, ((0, 0), (padding, padding), (padding, padding)))
+            pixels = itertools.product(range(side), repeat=2)
+            copies = [padded[:, i : i + height : stride, j : j + wide : stride] for i, j in pixels]
+            return self.contract("kchw,ock->ohw", jnp.stack(copies), filters.reshape(*filters.shape[:2], -1))
+
+        return multiply(image, filters)
 
     def _rounded(self, values: Float[Array, "..."]) -> Float[Array, "..."]:
         """Round to the operand format. Some backends keep the rounded values in the storage format: the products are
