@@ -129,23 +129,20 @@ def vgg(
     ```
     """
     check_key(key)
-    shape = channels, *pixels = _image_shape(input_shape)
-    width = checks.integer("width", width, 1)
+    shape = _image_shape(input_shape)
+    width, channels = checks.integer("width", width, 1), shape[0]
     plan = checks.lookup("layers", layers, VGG_LAYERS) if isinstance(layers, str) else _checked_layers(layers)
+    pixels = _pixels_left(plan, shape[1:])
     phi = resolve_activation(activation)
     options: Any = {"parameterisation": parameterisation, "use_bias": checks.boolean("use_bias", use_bias)}
     readout_key, *keys = jr.split(key, 1 + len(plan))
     made: dict[str, AnyNode] = {}
     for index, ((multiple, padding, pooled), own) in enumerate(zip(plan, keys, strict=True)):
         into, channels = channels, width * multiple
-        pixels = [(side + 2 * padding - 2) // (2 if pooled else 1) for side in pixels]
-        if min(pixels) < 1:
-            wrong = f"leave no pixels of images of {shape[1]} × {shape[2]} after convolution {index + 1}."
-            raise checks.ArgumentError("layers", wrong, "Use fewer pools, or larger images.")
         role = "hidden" if index else "input"
         convolution = Conv2d(into, channels, padding=padding, role=role, key=own, **options)
         made[f"conv {index + 1}"] = Sequential([convolution, phi, *([MaxPool()] if pooled else [])])
-    readout = Linear(channels * math.prod(pixels), out_size, role="readout", key=readout_key, **options)
+    readout = Linear(channels * pixels, out_size, role="readout", key=readout_key, **options)
     made["readout"] = Sequential([Flatten(), readout])
     arguments = {
         "input_shape": shape,
@@ -188,6 +185,17 @@ def _checked_blocks(given: Sequence[int], shape: tuple[int, ...]) -> tuple[int, 
         )
         raise checks.ArgumentError("blocks", wrong, "Give fewer stages.")
     return blocks
+
+
+def _pixels_left(plan: Sequence[tuple[int, int, bool]], sides: Sequence[int]) -> int:
+    """Return how many pixels the last of these convolutions has."""
+    left = sides
+    for index, (_, padding, pooled) in enumerate(plan):
+        left = [(side + 2 * padding - 2) // (2 if pooled else 1) for side in left]
+        if min(left) < 1:
+            wrong = f"leave no pixels of images of {sides[0]} × {sides[1]} after convolution {index + 1}."
+            raise checks.ArgumentError("layers", wrong, "Use fewer pools, or larger images.")
+    return math.prod(left)
 
 
 def _checked_layers(given: Sequence[Sequence[int]]) -> tuple[tuple[int, int, bool], ...]:
