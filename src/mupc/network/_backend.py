@@ -29,8 +29,6 @@ class Backend:
     - `shifts_images`: compute a convolution as a product of a matrix with shifted images. The library's own
       convolutions are up to a hundred times slower inside loops.
     - `splits_products`: compute full-precision products from products of bf16 parts, on the matrix units.
-    - `splits_filters`: compute a convolution as one product for each pixel of its filters. Inside a loop, as steps of
-      training are, XLA's own convolutions take 4 to 30 times as long on a CPU.
     - `keeps_jacobian`: error space keeps the derivative of the outputs; a wide pass costs little more than a narrow
       one.
     """
@@ -44,7 +42,6 @@ class Backend:
     rounds_operands: bool = False
     shifts_images: bool = False
     splits_products: bool = False
-    splits_filters: bool = False
     keeps_jacobian: bool = False
 
 

@@ -6,7 +6,6 @@ the device's default (TF32 on current GPUs). The increment form of `mupc.infer` 
 """
 
 import dataclasses
-import functools
 import itertools
 from typing import TypeVar
 
@@ -59,30 +58,37 @@ class Precision:
         )
 
     def convolve(
-        self, image: Float[Array, "_ _ _"], filters: Float[Array, "_ _ k k"], stride: int, padding: int
-    ) -> Float[Array, "_ _ _"]:
+        self, image: Float[Array, "c h w"], filters: Float[Array, "o c k k"], stride: int, padding: int
+    ) -> Array:
         """Return the convolution of one image under this policy."""
-        if backend().splits_filters:
-            return self._split_convolution(image, filters, stride, padding)
-        # sums are rounded to the format of the operands: JAX cannot differentiate a convolution with another one
-        sides = [(padding, padding)] * 2
-        operands = self._rounded(image[None]), self._rounded(filters)
-        found = lax.conv_general_dilated(*operands, (stride, stride), sides, precision=self.product_name)
-        return found[0].astype(self.dtype)
+        if backend().shifts_images:
+            return self._shifted_product(image, filters, stride, padding)
+        return self._library_convolution(image, filters, stride, padding)
 
-    def _split_convolution(
-        self, image: Float[Array, "_ _ _"], filters: Float[Array, "_ _ k k"], stride: int, padding: int
-    ) -> Float[Array, "_ _ _"]:
+    def _library_convolution(self, image: Array, filters: Array, stride: int, padding: int) -> Array:
+        """Unlike `contract`, round sums to the format of the operands: JAX cannot differentiate a convolution with
+        another format of sums."""
+        image, filters = self._rounded(image[None]), self._rounded(filters)
+        exact = self.algorithm if isinstance(self.algorithm, lax.Precision) else lax.Precision.DEFAULT
+        if self.algorithm == lax.DotAlgorithmPreset.BF16_BF16_F32_X6:
+            exact = lax.Precision.HIGHEST
+        sides = [(padding, padding)] * 2
+        return lax.conv_general_dilated(image, filters, (stride, stride), sides, precision=exact)[0].astype(self.dtype)
+
+    def _shifted_product(self, image: Array, filters: Array, stride: int, padding: int) -> Array:
+        """Multiply the filters, as one matrix, with copies of the image that are shifted by each of their pixels. The
+        backward pass makes the copies again, since keeping them would take the memory of many images."""
         side = filters.shape[-1]
-        padded = jnp.pad(image, ((0, 0), (padding, padding), (padding, padding)))
-        spans = [(pixels - side) // stride * stride + 1 for pixels in padded.shape[1:]]
-        products = (
-            self.contract(
-                "chw,oc->ohw", padded[:, i : i + spans[0] : stride, j : j + spans[1] : stride], filters[:, :, i, j]
-            )
-            for i, j in itertools.product(range(side), repeat=2)
-        )
-        return functools.reduce(jnp.add, products)
+        height, wide = ((pixels + 2 * padding - side) // stride * stride + 1 for pixels in image.shape[1:])
+
+        @jax.checkpoint
+        def multiply(image: Array, filters: Array) -> Array:
+            padded = jnp.pad(image, ((0, 0), (padding, padding), (padding, padding)))
+            pixels = itertools.product(range(side), repeat=2)
+            copies = [padded[:, i : i + height : stride, j : j + wide : stride] for i, j in pixels]
+            return self.contract("kchw,ock->ohw", jnp.stack(copies), filters.reshape(*filters.shape[:2], -1))
+
+        return multiply(image, filters)
 
     def _rounded(self, values: Float[Array, "..."]) -> Float[Array, "..."]:
         """Round to the operand format. Some backends keep the rounded values in the storage format: the products are
