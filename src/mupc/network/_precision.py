@@ -69,11 +69,9 @@ class Precision:
         """Unlike `contract`, round sums to the format of the operands: JAX cannot differentiate a convolution with
         another format of sums."""
         image, filters = self._rounded(image[None]), self._rounded(filters)
-        exact = self.algorithm if isinstance(self.algorithm, lax.Precision) else lax.Precision.DEFAULT
-        if self.algorithm == lax.DotAlgorithmPreset.BF16_BF16_F32_X6:
-            exact = lax.Precision.HIGHEST
         sides = [(padding, padding)] * 2
-        return lax.conv_general_dilated(image, filters, (stride, stride), sides, precision=exact)[0].astype(self.dtype)
+        found = lax.conv_general_dilated(image, filters, (stride, stride), sides, precision=self.product_name)
+        return found[0].astype(self.dtype)
 
     def _shifted_product(self, image: Array, filters: Array, stride: int, padding: int) -> Array:
         """Multiply the filters, as one matrix, with copies of the image that are shifted by each of their pixels. The
