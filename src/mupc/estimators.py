@@ -50,7 +50,7 @@ class AbstractEstimator(BaseEstimator, abc.ABC):
     weight_lr: float | None = None
     rate_scaling: str | None = None
     optimiser: Optimiser = "adam"
-    schedule: str = "cosine"
+    schedule: str | None = None
     early_stopping: bool = False
     validation_fraction: float = 0.1
     patience: int = 10
@@ -125,7 +125,7 @@ class AbstractEstimator(BaseEstimator, abc.ABC):
         )
 
     def _learn(
-        self, network: Network, dataset: Dataset, epochs: int, schedule: str, patience: int | None = None
+        self, network: Network, dataset: Dataset, epochs: int, schedule: str | None, patience: int | None = None
     ) -> FitResult:
         solver, weight_lr = self.solver, self.weight_lr
         if weight_lr is None and isinstance(self.optimiser, str):

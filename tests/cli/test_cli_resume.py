@@ -86,7 +86,8 @@ def test_a_second_signal_stops_at_once(train, resume, monkeypatch):
 
 def test_the_end_of_a_run(train, resume):
     """Nothing to do, then more epochs, then an end that was killed before the summary."""
-    run = train(*BP)
+    constant = (*BP, "--schedule", "constant")
+    run = train(*constant)
     content = (run.folder / "metrics.jsonl").read_text()
     done = resume()
     assert (done.code, done.err) == (0, "")
@@ -95,14 +96,20 @@ def test_the_end_of_a_run(train, resume):
 
     more = resume("--epochs", "2")
     assert more.code == 0
-    assert f"going on with {run.folder} from step 22" in more.out
+    assert f"going on with {run.folder} from step 22" in more.out and "schedule" not in more.out
     assert more.json("config.json")["config"]["epochs"] == 2
     assert [record["step"] for record in more.metrics] == [0, 11, 22, 33, 44]
-    assert weights(more) == weights(train(*BP, "--epochs", "2", name="long"))
+    assert weights(more) == weights(train(*constant, "--epochs", "2", name="long"))
 
     (run.folder / "summary.json").unlink()
     assert resume("--quiet").code == 0
     assert more.json("summary.json")["steps"] == 44
+
+
+def test_more_epochs_say_what_becomes_of_a_rate_that_falls(train, resume):
+    train(*BP)
+    more = resume("--epochs", "2")
+    assert "the cosine schedule now spans 2 epochs: the learning rate goes on at 50 % of --weight-lr\n" in more.out
 
 
 def test_what_was_recorded_after_the_checkpoint_is_cut(train, resume, monkeypatch):
@@ -201,10 +208,10 @@ def test_what_cannot_be_asked(train, resume):
 
 
 def test_the_rates_that_a_run_had_by_default_may_be_said(train, resume):
-    """Backpropagation's is 0.03."""
+    """Backpropagation's is 0.05."""
     train(*BP)
-    assert resume("--weight-lr", "0.03").code == 0
-    assert "its --weight-lr is 0.03, not 0.02" in resume("--weight-lr", "0.02").err
+    assert resume("--weight-lr", "0.05").code == 0
+    assert "its --weight-lr is 0.05, not 0.02" in resume("--weight-lr", "0.02").err
 
 
 def test_folders_that_are_no_runs(mupc, tmp_path):

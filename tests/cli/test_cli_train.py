@@ -117,7 +117,7 @@ def test_few_layers_learn(train):
     ("changes", "cure"),
     [
         ({"solver": "gd"}, "--solver error-space"),
-        ({"solver": "gd", "weight_lr": 0.1}, "--solver error-space --weight-lr 0.03"),
+        ({"solver": "gd", "weight_lr": 0.1}, "--solver error-space --weight-lr 0.05"),
         ({"solver": "gd", "output_precision": 1.0}, "--solver error-space --output-precision 0.01"),
         ({"method": "bp", "parameterisation": "sp"}, "--parameterisation mupc"),
         ({"solver": "error-space", "optimiser": "sgd"}, "--optimiser adam"),

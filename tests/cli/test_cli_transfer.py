@@ -191,7 +191,7 @@ def test_a_solver_without_a_rate(transfer, monkeypatch):
     assert run.code == 0, run.err
     assert asked == [(8, 6), (12, 1)] and [row["activity_lr"] for row in run.metrics] == [None] * 7
     config = run.json("config.json")["config"]
-    assert config["weight_lrs"] == [0.15, 0.06, 0.03, 0.015, 0.006, 0.003] and config["output_precision"] == 0.01
+    assert config["weight_lrs"] == [0.25, 0.1, 0.05, 0.025, 0.01, 0.005] and config["output_precision"] == 0.01
     assert (
         config["activity_lrs"] is None
         and config["rate_scaling"] == "mup"
@@ -204,7 +204,8 @@ def test_a_solver_without_a_rate(transfer, monkeypatch):
 def test_a_folder_of_an_earlier_version_goes_on(transfer, monkeypatch, version):
     """Format 1 does not say the solver, and has nulls where format 2 says what was used. Rates were not scaled."""
     stand_in(monkeypatch, 0.25)
-    run = transfer("--rate-scaling", "none")
+    before = ("--rate-scaling", "none", "--schedule", "constant")
+    run = transfer(*before)
     about = run.json("config.json")
     newer = ["method", "rate_scaling", "base_width", "base_hidden_layers"]
     for name in newer if version == 2 else [*newer, "solver", "target", "one_hot", "task", "test"]:
@@ -216,9 +217,10 @@ def test_a_folder_of_an_earlier_version_goes_on(transfer, monkeypatch, version):
     scaled = transfer()
     assert scaled.code == cli.USAGE_ERROR and len(scaled.err.splitlines()) == 1
     assert "holds another run (its rate_scaling is none)" in scaled.err
-    assert transfer("--rate-scaling", "none").code == 0 and asked == []
+    assert transfer(*before).code == 0 and asked == []
     (run.folder / "config.json").write_text(json.dumps(about))
-    assert "its solver is gd" in transfer("--rate-scaling", "none", "--solver", "adam").err
+    assert "its solver is gd" in transfer(*before, "--solver", "adam").err
+    assert "its schedule is constant" in transfer("--rate-scaling", "none").err
 
 
 def test_rates_without_scaling_and_without_predictive_coding(transfer, monkeypatch):
@@ -228,10 +230,10 @@ def test_rates_without_scaling_and_without_predictive_coding(transfer, monkeypat
     backprop = transfer("--method", "bp", "--inference-steps", "2", name="bp")
     assert backprop.code == 0 and "note: --inference-steps 2 has no effect with --method bp" in backprop.out
     config = backprop.json("config.json")["config"]
-    assert (config["solver"], config["activity_lrs"], config["weight_lrs"][2]) == (None, None, 0.03)
+    assert (config["solver"], config["activity_lrs"], config["weight_lrs"][2]) == (None, None, 0.05)
     plain = transfer("--solver", "error-space", "--rate-scaling", "none", "--inference-steps", "2", name="plain")
     config = plain.json("config.json")["config"]
-    assert (config["rate_scaling"], config["weight_lrs"][2], config["inference_steps"]) == ("none", 0.01, 2)
+    assert (config["rate_scaling"], config["weight_lrs"][2], config["inference_steps"]) == ("none", 0.02, 2)
     assert "small network: learning rates not scaled" in plain.out
     assert asked == [(8, 6), (12, 1)] * 2
     other = transfer("--solver", "error-space", "--inference-steps", "2", name="plain")

@@ -59,7 +59,7 @@ def test_what_format_1_meant(solver):
     old = from_dict({"solver": solver, "hidden_layers": 3}, version=1)
     unused = dict.fromkeys(SOLVER_FLAGS)
     always = {"solver": solver, "hidden_layers": 3, "output_precision": 1.0, "precision": "float32", "batch_size": 64}
-    assert old == TrainFlags(**unused | always | {"rate_scaling": "none"} | MEANT[solver])
+    assert old == TrainFlags(**unused | always | {"rate_scaling": "none", "schedule": "constant"} | MEANT[solver])
     assert from_dict({}, version=1).solver == "gd"
 
 
@@ -81,7 +81,7 @@ def test_every_value_is_kept_as_used(solver):
     off = {"data_dir", "target", "test", "context", "inference_tol"}
     assert {name for name, value in vars(found).items() if value is None} - off == meaningless
     assert found.output_precision == (0.01 if found.solver == "error-space" else 1.0)
-    assert found.weight_lr == (REACHING if found.solver == "error-space" else 0.1)
+    assert found.weight_lr == (REACHING if found.solver == "error-space" else 0.2)
     assert used(**vars(found)) == found
 
 
@@ -112,7 +112,7 @@ def repeated(mupc, tmp_path, monkeypatch):
     ("earlier", "argv", "changed"),
     [
         ({}, (), {}),
-        ({}, ("--solver", "gd"), {"solver": "gd", "output_precision": 1.0, "cg_steps": None} | MEANT["gd"]),
+        ({}, ("--solver", "gd"), {"output_precision": 1.0, "cg_steps": None} | MEANT["gd"] | {"weight_lr": 0.2}),
         ({}, ("--solver", "gd", "--weight-lr", "0.01"), {"solver": "gd", "weight_lr": 0.01}),
         ({"solver": "gd"}, ("--solver", "error-space", "--weight-lr", "0.1"), {"weight_lr": 0.1, "activity_lr": None}),
         ({"solver": "gd", "weight_lr": 0.3}, ("--solver", "gd"), {"weight_lr": 0.3}),
@@ -157,3 +157,11 @@ def test_a_configuration_without_scaling_means_none():
     assert used().rate_scaling == "mup"
     assert used(parameterisation="sp").rate_scaling == "none"
     assert from_dict(vars(used())).rate_scaling == "mup"
+
+
+def test_a_configuration_without_a_schedule_means_constant(mupc):
+    """It does not say what the default was. A run of today says what it did."""
+    for version in (1, 2):
+        assert from_dict({"hidden_layers": 3}, version=version).schedule == "constant"
+    assert used().schedule == "cosine" and used(schedule="linear").schedule == "linear"
+    assert f"(default: {used().schedule})" in mupc("train", "--help").out

@@ -25,7 +25,7 @@ def test_the_main_job(job, tmp_path, monkeypatch, capsys):
     assert job.main() == 0
     shown = capsys.readouterr().out
     assert all(name in shown for name in job.RUNS) and "of 4" in shown
-    assert shown.splitlines()[-1].startswith("One learning rate, 0.03, gives ")
+    assert shown.splitlines()[-1].startswith("One learning rate, 0.05, gives ")
     assert (tmp_path / "job" / "figures" / "learning-curve.png").is_file()
 
 
@@ -34,7 +34,7 @@ def test_the_main_job(job, tmp_path, monkeypatch, capsys):
     [
         (
             (0.96, 0.97, 0.965, 0.95, 0.1, 0.975),
-            "One learning rate, 0.03, gives 96.0 % with 8 hidden layers, 97.0 % with 128 and 96.5 % with 1024. "
+            "One learning rate, 0.05, gives 96.0 % with 8 hidden layers, 97.0 % with 128 and 96.5 % with 1024. "
             "Error space trains 9 of 9 layers and is on a par with backpropagation (97.0 % and 97.5 %, cosine of "
             "their gradients 0.98 or more); the paper's gradient descent reaches 95.0 % and trains 3, "
             "and SP stays at chance (10.0 %).",

@@ -22,7 +22,8 @@ DATA = Dataset("points", SAMPLES, SAMPLES, None, Schema(labels=(0, 1, 2)), False
 
 def trained(network, **settings):
     """The weights after five steps, each on all samples."""
-    result = mupc.fit(network, DATA, mupc.BP(), epochs=STEPS, batch_size=len(DATA.train), **settings)
+    settings = {"epochs": STEPS, "batch_size": len(DATA.train), "schedule": "constant", **settings}
+    result = mupc.fit(network, DATA, mupc.BP(), **settings)
     return reference.parameters(result.network)
 
 

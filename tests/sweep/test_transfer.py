@@ -100,7 +100,7 @@ def test_any_solver(monkeypatch):
         assert found.chosen.weight_lr == lowest and found.at_edge(found.chosen)
         assert {getattr(algorithm, "solver", algorithm) for each in made for algorithm in each} == {solver}
         assert [len(algorithms) for algorithms in made] == [6, 2]
-    assert mupc.transfer(DIGITS, **SIZES, solver=mupc.BP(), rate_scaling="none").chosen.weight_lr == 0.001
+    assert mupc.transfer(DIGITS, **SIZES, solver=mupc.BP(), rate_scaling="none").chosen.weight_lr == 0.002
 
 
 def test_any_base_size_transfers_alike():

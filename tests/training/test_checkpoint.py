@@ -132,15 +132,27 @@ def test_only_new_records_are_reported(tmp_path):
 
 
 def test_a_finished_run_takes_no_step_and_trains_on_with_more_epochs(tmp_path):
-    done = fit(tmp_path)
+    options = {"schedule": "constant"}
+    done = fit(tmp_path, **options)
     seen = []
-    assert_same(fit(tmp_path, callbacks=[seen.append]), done)
+    assert_same(fit(tmp_path, callbacks=[seen.append], **options), done)
     assert seen == []
-    longer = fit(tmp_path, epochs=4, callbacks=[seen.append])
+    longer = fit(tmp_path, epochs=4, callbacks=[seen.append], **options)
     assert [status.record["step"] for status in seen] == [16, 20, 24]
-    want = fit(epochs=4)
+    want = fit(epochs=4, **options)
     np.testing.assert_array_equal(longer.losses, want.losses)
     np.testing.assert_array_equal(longer.network.hidden.weight, want.network.hidden.weight)
+
+
+def test_with_more_epochs_the_rate_goes_on_as_in_a_run_of_that_length(tmp_path):
+    fit(tmp_path, optimiser="sgd", rate_scaling="none")
+    longer = fit(tmp_path, epochs=4, optimiser="sgd", rate_scaling="none")
+
+    def rate(step):
+        return 0.015 * (1 + jnp.cos(jnp.pi * step / jnp.where(step < 12, 12, 24)))
+
+    want = fit(epochs=4, optimiser=optax.sgd(rate))
+    np.testing.assert_allclose(longer.losses, want.losses, rtol=1e-9)
 
 
 @pytest.mark.parametrize("every", [None, pytest.param(3, marks=pytest.mark.slow)])

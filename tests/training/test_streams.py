@@ -39,12 +39,13 @@ def network():
 def test_a_stream_trains_as_the_same_batches_in_memory_do():
     """Epochs of one batch in memory have the samples in another order, which does not matter to a mean over them."""
     data, net = stream(), network()
-    result = mupc.fit(net, data, SOLVER, epochs=2, weight_lr=0.01, optimiser="sgd")
+    options = {"weight_lr": 0.01, "optimiser": "sgd", "schedule": "constant"}
+    result = mupc.fit(net, data, SOLVER, epochs=2, **options)
     assert result.steps == 2 * PER_EPOCH and len(result.history) == 3
     for step in range(result.steps):
         split = list(data.epoch(step // PER_EPOCH))[step % PER_EPOCH]
         memory = mupc.data.Dataset("batch", split, data.test, None, data.schema, False, "")
-        one = mupc.fit(net, memory, SOLVER, batch_size=ROWS, weight_lr=0.01, optimiser="sgd")
+        one = mupc.fit(net, memory, SOLVER, batch_size=ROWS, **options)
         np.testing.assert_allclose(result.losses[step], one.losses[0], rtol=1e-9)
         net = one.network
     np.testing.assert_allclose(result.network.hidden.weight, net.hidden.weight, rtol=1e-9)

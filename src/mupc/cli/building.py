@@ -100,7 +100,8 @@ def as_used(flags: TrainFlags, dataset: Dataset, network: Network, algorithm: Ab
     """Return the flags with every value that was left to a default. What has no meaning for the method or the solver is
     None."""
     config = train_config(flags, dataset).chosen(network, algorithm)
-    values = {name: getattr(config, name) for name in ("weight_lr", "rate_scaling", "precision", "evaluate_every")}
+    chosen = ("weight_lr", "rate_scaling", "schedule", "precision", "evaluate_every")
+    values = {name: getattr(config, name) for name in chosen}
     values["batch_size"] = config.batches(dataset).batch_size
     values |= {"init": flags.init or PARAMETERISATIONS[flags.parameterisation].init, "task": dataset.schema.task}
     values["context"] = dataset.schema.context

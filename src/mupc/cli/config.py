@@ -105,7 +105,7 @@ def read(path: str | Path, where: str = "--config ") -> ConfigFile:
 
 def from_dict(values: Mapping[str, object], where: str = "the configuration", version: int = FORMAT) -> TrainFlags:
     """Return flags from plain values of a format. Unknown keys and values of a wrong type are refused."""
-    values = {"rate_scaling": "none", **values}  # without it, a run was before rates were scaled
+    values = {"rate_scaling": "none", "schedule": "constant", **values}  # as they were before there was a choice
     if version == FORMAT:
         return typed(TrainFlags, values, where)
     return TrainFlags(**format_1.resolved(vars(typed(TrainFlags, {**format_1.DEFAULTS, **values}, where))))

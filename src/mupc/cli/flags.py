@@ -145,7 +145,9 @@ class PaceFlags:
     """Passes through the training data; may be a fraction."""
     batch_size: Annotated[int | None, hint("(default: 64, or all samples if there are fewer)")] = None
     """Samples per step."""
-    weight_lr: Annotated[float | None, hint("(default: 0.1; error-space and bp 0.03, not scaled 0.01)")] = None
+    weight_lr: Annotated[
+        float | None, hint("(default: error-space and bp 0.05, others 0.2; not scaled 0.02 and 0.1)")
+    ] = None
     """Learning rate of the weights. With μPC it carries over between widths and depths."""
 
 
@@ -162,8 +164,8 @@ class UpdateFlags:
     """Number of hidden layers at which the rate is as given."""
     optimiser: Optimiser = "adam"
     """Weight optimiser."""
-    schedule: Schedule = "constant"
-    """Course of the learning rate."""
+    schedule: Annotated[Schedule | None, hint("(default: cosine)")] = None
+    """How the learning rate changes over the run: falls to zero (cosine, linear), rises first, or stays."""
     precision: AutoPrecision = "auto"
     """Number format of matrix products; auto: on a GPU bf16 where kernels, error-space or bp take it, else float32."""
 

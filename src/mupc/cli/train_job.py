@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from rich.console import Console
 
@@ -16,7 +17,7 @@ from ..data import Dataset, targets_warning
 from ..diagnostics import CreditReach, credit_reach
 from ..inference import infer
 from ..io import counted, find_checkpoint, json_ready, only_writer
-from ..learning import PC, AbstractAlgorithm
+from ..learning import PC, SCHEDULES, AbstractAlgorithm
 from ..network import AbstractNetwork
 from ..prediction import RUN_MODEL, RUN_SCHEMA, Model, how_to_go_on, run_schema, save
 from ..training import BACK_TO, FitResult, TrainConfig, TrainStatus, fit
@@ -47,9 +48,9 @@ def train(given: TrainFlags, output: TrainOutputFlags, safety: SafetyFlags, sess
             output.out if new else safety.resume, name, None if new else "config.json", format=output.format
         )
         with only_writer(folder.path):
-            summary = {} if new else folder.read("summary.json")
+            summary, epochs = ({}, flags.epochs) if new else (folder.read("summary.json"), load(folder.path).epochs)
             ended = not (summary.get("interrupted", True) or summary.get("diverged", True))
-            if ended and load(folder.path).epochs == flags.epochs and not _more_patient(folder, safety):
+            if ended and epochs == flags.epochs and not _more_patient(folder, safety):
                 session.say(f"the run in {folder.path} is finished; more --epochs train it further.")
                 return summary
             schema = run_schema(_model(network, dataset, flags))
@@ -61,6 +62,8 @@ def train(given: TrainFlags, output: TrainOutputFlags, safety: SafetyFlags, sess
                 folder.write_config(vars(flags), **about)
                 settings = kept | {"checkpoints": folder.path / RUN_MODEL.parent} if safety.keep else rules
                 config = train_config(flags, dataset, **settings)
+                if past and epochs < flags.epochs and config.course != "constant":
+                    session.say(_describe_longer(config, past[-1]["step"], dataset))
                 recorder = Recorder(folder, schema, output.tensorboard, past, session.console)
                 with contextlib.closing(recorder), session.interruption.gracefully():
                     summary = _run(flags, dataset, network, algorithm, config, recorder, session)
@@ -120,6 +123,13 @@ def _take_up(folder: RunFolder, ended: bool, session: Session) -> list[Record]:
     session.warn(damaged)
     session.say(f"going on with {folder.path} from step {step}")
     return list(past)
+
+
+def _describe_longer(config: TrainConfig, step: int, dataset: Dataset) -> str:
+    """Return a line on the rate with which a run goes on that is longer now than when it started."""
+    steps = (jnp.asarray(count, float) for count in (step, config.plan(dataset).total))
+    share = f"{100 * float(SCHEDULES[config.course](*steps)):.2g} % of --weight-lr"
+    return f"the {config.course} schedule now spans {config.epochs:g} epochs: the learning rate goes on at {share}"
 
 
 class Recorder:

@@ -77,7 +77,8 @@ def instabilities(flags: TrainFlags, records: list[Record]) -> list[str]:
             descends = flags.method == "pc" and flags.solver in ACTIVITY_LR
             cure = "lower --activity-lr, then --weight-lr" if descends else "lower --weight-lr"
             rise = f"from {best['train_loss']:.3g} at step {best['step']} to {last['train_loss']:.3g}"
-            found.append(f"training became unstable: the loss rose {rise}; {cure}, or use --schedule cosine")
+            falling = ", or use --schedule cosine" if flags.schedule == "constant" else ""
+            found.append(f"training became unstable: the loss rose {rise}; {cure}{falling}")
         penalised = flags.activity_decay or flags.weight_decay or flags.orthogonality
         start = math.inf if penalised else (flags.output_precision or math.inf) * last["train_loss"]
         if last["energy"] > 1.01 * start:

@@ -39,9 +39,10 @@ from .runner import FAILURE, CommandResult, Session
 from .train_report import notes
 from .transfer import TUNED_SOLVER, TransferFlags
 
-CHOSEN = ("solver", "rate_scaling", "task", "test", "init", "output_precision", "precision")
+CHOSEN = ("solver", "rate_scaling", "schedule", "task", "test", "init", "output_precision", "precision")
 """Settings whose defaults follow others."""
-EARLIER = {"one_hot": False, "method": "pc", "solver": "gd", **vars(UpdateFlags()), "rate_scaling": "none"}
+EARLIER = {"one_hot": False, "method": "pc", "solver": "gd"}
+EARLIER |= vars(UpdateFlags(rate_scaling="none", schedule="constant"))
 """What folders of earlier versions do not say."""
 LOSSES = {"train_loss": "training loss", "validation_loss": "validation loss", "test_loss": "test loss"}
 

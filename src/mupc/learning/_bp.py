@@ -25,7 +25,7 @@ class BP(AbstractAlgorithm):
 
     @property
     def defaults(self) -> Defaults:
-        return Defaults(weight_lr=0.03, unscaled_weight_lr=0.01, output_precision=1.0, rounds=True)
+        return Defaults(weight_lr=0.05, unscaled_weight_lr=0.02, output_precision=1.0, rounds=True)
 
     def check(self, energy: Energy, unsupervised: bool) -> None:
         check_backprop(energy)

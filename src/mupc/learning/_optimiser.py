@@ -67,9 +67,16 @@ but compiles the length of the run into the program."""
 Optimiser: TypeAlias = str | optax.GradientTransformation
 
 
-def check_optimiser(optimiser: Optimiser, weight_lr: Real | None, schedule: str) -> None:
+def default_schedule(optimiser: Optimiser) -> str:
+    """Return how rates change over a run if nothing else is asked for. They fall, so that the noise of the last batches
+    does not decide how the run ends. An optax transformation has a schedule of its own."""
+    return "cosine" if isinstance(optimiser, str) else "constant"
+
+
+def check_optimiser(optimiser: Optimiser, weight_lr: Real | None, schedule: str | None) -> None:
     """Refuse an optimiser, rate or schedule that is not known or out of range."""
-    checks.lookup("schedule", schedule, SCHEDULES)
+    if schedule is not None:
+        checks.lookup("schedule", schedule, SCHEDULES)
     if weight_lr is not None:
         checks.number("weight_lr", weight_lr, above=0)
     if isinstance(optimiser, optax.GradientTransformation):
@@ -79,7 +86,7 @@ def check_optimiser(optimiser: Optimiser, weight_lr: Real | None, schedule: str)
                 f"= {weight_lr:g} would have no effect, because an optax transformation brings its own rate.",
                 'Leave it out, or name an optimiser such as "adam".',
             )
-        if schedule != "constant":
+        if schedule not in (None, default_schedule(optimiser)):
             raise checks.ArgumentError(
                 "schedule",
                 f"= {schedule!r} does not have a rate to act on, because an optax transformation brings its own.",

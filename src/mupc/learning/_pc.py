@@ -43,8 +43,8 @@ class PC(AbstractAlgorithm):
     @property
     def defaults(self) -> Defaults:
         if isinstance(self.solver, ErrorSpace):
-            return Defaults(weight_lr=0.03, unscaled_weight_lr=0.01, output_precision=0.01, rounds=True)
-        return Defaults(weight_lr=0.1, unscaled_weight_lr=0.1, output_precision=1.0)
+            return Defaults(weight_lr=0.05, unscaled_weight_lr=0.02, output_precision=0.01, rounds=True)
+        return Defaults(weight_lr=0.2, unscaled_weight_lr=0.1, output_precision=1.0)
 
     def check(self, energy: Energy, unsupervised: bool) -> None:
         """Accept everything: solvers check the problem themselves."""

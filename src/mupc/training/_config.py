@@ -23,6 +23,7 @@ from ..learning import (
     Optimiser,
     check_optimiser,
     check_rate_scaling,
+    default_schedule,
     scaling_base,
     why_no_rule,
 )
@@ -66,8 +67,8 @@ class TrainConfig:
 
     - `epochs` (may be a fraction), `seed` (order of the batches, random starts), `batch_size` (by default 64,
       or all samples if there are fewer; a stream has its own).
-    - `weight_lr`: the learning rate of the weights; by default what suits the algorithm: 0.03 in error space and for
-      backpropagation, or 0.01 if rates are not scaled; otherwise 0.1.
+    - `weight_lr`: the learning rate of the weights; by default what suits the algorithm: 0.05 in error space and for
+      backpropagation, or 0.02 if rates are not scaled; otherwise 0.2, or 0.1.
     - `energy`: `mupc.Energy(...)`; its λ, too, follows the algorithm by default.
     - `precision`: as for `mupc.infer`, or `"auto"`: bf16 products with float32 sums on a GPU, where its kernels take
       them, in error space and for backpropagation; otherwise that of the weights. `result.compute_path` says what ran.
@@ -76,7 +77,8 @@ class TrainConfig:
       takes the rate as it is at every size, as the paper does. By default `"mup"` where there is a rule: for μPC with
       a named optimiser. `docs/rate-scaling.md` has the factors.
     - `optimiser`: a name such as `"adam"` or `"sgd"`, or any optax transformation, which then brings its own rate.
-      `schedule`: `"constant"`, `"cosine"`, `"linear"` or `"warmup-cosine"`.
+    - `schedule`: how rates change over the run: `"cosine"` (the default) and `"linear"` fall to zero, `"warmup-cosine"`
+      rises first, and `"constant"` is what the paper has.
     - `last_batch`: `"drop"` leaves out the samples at the end of an epoch that do not make a whole batch; `"fill"`
       fills that batch up with samples from the start of the epoch's order.
     - `evaluate_every`: steps between evaluations; by default once an epoch.
@@ -97,7 +99,7 @@ class TrainConfig:
     seed: int = 0
     energy: Energy | None = None
     optimiser: Optimiser = "adam"
-    schedule: str = "constant"
+    schedule: str | None = None
     evaluate_every: int | None = None
     unsupervised: bool = False
     augment: bool = False
@@ -185,6 +187,11 @@ class TrainConfig:
         """The learning rate as a number. That of an optax transformation is its own: this one is not used."""
         return 1.0 if self.weight_lr is None else self.weight_lr
 
+    @property
+    def course(self) -> str:
+        """The schedule as used."""
+        return default_schedule(self.optimiser) if self.schedule is None else self.schedule
+
     def chosen(self, network: AbstractNetwork, algorithm: AbstractAlgorithm) -> "TrainConfig":
         """Return the settings as used: what was left to the algorithm and the network is chosen."""
         defaults, base = algorithm.defaults, self.base(network)
@@ -195,6 +202,7 @@ class TrainConfig:
             self,
             rate_scaling=NOT_SCALED if base is None else MUP,
             weight_lr=own if self.weight_lr is None else self.weight_lr,
+            schedule=self.course,
             energy=as_energy(self.energy, defaults.output_precision),
             precision=choose_precision(self.precision, network, algorithm, self.objective, self.unsupervised).name,
         )
@@ -314,7 +322,7 @@ class TrainConfig:
             energy=chosen.objective,
             weight_lr=jnp.asarray(chosen.rate, policy.dtype),
             optimiser=self.optimiser,
-            schedule=self.schedule,
+            schedule=self.course,
             total_steps=jnp.asarray(plan.total),
             precision=policy.name,
             base=self.base(network),

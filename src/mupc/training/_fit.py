@@ -39,7 +39,8 @@ def fit(
     finite network.
 
     With a folder for `checkpoints`, the same call goes on where the last one was interrupted, and on a CPU it ends with
-    the same weights to the bit. More `epochs` train a finished run further.
+    the same weights to the bit. More `epochs` train a finished run further. By default rates fall to zero over the run;
+    with more epochs they fall over all of them, so they go on higher than they ended.
 
     **Arguments:**
 
