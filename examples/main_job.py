@@ -10,9 +10,9 @@ with the paper's gradient descent, by the same descent in the standard parameter
 
 We chose the rates on a validation split (a fifth of the training samples). Rates scale with width and depth, except for
 SP. Error space and BP: the defaults, which are good at several sizes on several data sets (docs/choosing-a-solver.md);
-the rate falls to zero over the run. Gradient descent: the best of four pairs (seed 0, 6 epochs, by the loss), which stay
-constant, as in the paper. SP: the best of six pairs of lower rates (weights 1e-4, 1e-3, 1e-2; activities 0.5/64, 0.05), none
-of which was clearly better than chance; with the rates of gradient descent it diverges.
+the rate falls to zero over the run. Gradient descent: the best of four pairs (seed 0, 6 epochs, by the loss); they stay
+constant, as in the paper. SP: the best of six pairs of lower rates (weights 1e-4, 1e-3, 1e-2; activities 0.5/64, 0.05),
+none of which was clearly better than chance; with the rates of gradient descent it diverges.
 """
 
 import argparse
