@@ -114,6 +114,7 @@ def test_energies_and_backpropagation_of_the_mlp_as_a_chain(pair):
         np.testing.assert_allclose(own, other)
 
 
+@pytest.mark.slow
 def test_extreme_eigenvalues_of_the_mlp_as_a_chain(pair):
     problems = [pose(network, Batch(X, Y), mupc.Energy(output_precision=1.0), POLICIES["float64"]) for network in pair]
     np.testing.assert_allclose(*map(extremes, problems), rtol=1e-6)
@@ -223,6 +224,7 @@ class Squash(eqx.Module):
         return jnp.tanh(self.weight @ z)
 
 
+@pytest.mark.slow
 def test_plain_differences_are_right_and_warn_where_they_round_away():
     chain = mupc.Chain([Squash(jr.normal(k, (4, 4)) / 2) for k in jr.split(jr.key(0), 12)], input_shape=(4,))
     x, y = jr.normal(jr.key(1), (3, 4)), jr.normal(jr.key(2), (3, 4))

@@ -104,6 +104,11 @@ def test_modules_of_equinox_are_nodes_without_a_rule_for_rates():
     assert chain.why_no_rate_rule == "the node '1 Linear', some of whose weights have no role"
     assert small().why_no_rate_rule is None
     assert pickle.loads(pickle.dumps(small()))(jnp.ones((1, 16))).shape == (1, 3)
+
+
+@pytest.mark.slow
+def test_a_chain_of_equinox_modules_trains():
+    chain = mupc.Chain([eqx.nn.Linear(4, 5, key=KEY), eqx.nn.MLP(5, 3, 6, 1, key=KEY)], input_shape=(4,))
     made = mupc.fit(chain, mupc.data.from_arrays(np.ones((8, 4)), np.arange(8) % 3), epochs=1, batch_size=4)
     assert np.isfinite(made.last["train_loss"])
 
