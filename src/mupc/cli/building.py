@@ -17,7 +17,7 @@ from ..data import Dataset
 from ..inference import ODE, AbstractSolver, Energy, ErrorSpace, ExactLinear, GradientDescent, Optax, infer
 from ..io import checks
 from ..learning import BP, PC, AbstractAlgorithm
-from ..network import PARAMETERISATIONS, Network
+from ..network import PARAMETERISATIONS, AbstractNetwork, Chain, Network, models
 from ..training import TrainConfig, check_room
 from .config import SOLVER_FLAGS, TrainFlags, pick
 from .flags import ACTIVITY_LR, SOLVER, TEST, FormFlags, InferenceFlags, SizeFlags, SourceFlags
@@ -44,37 +44,89 @@ def load_source(flags: SourceFlags) -> Dataset:
     return data.load(flags.data, data_dir=flags.data_dir, verify=flags.verify_data, task=flags.task, **options)
 
 
-def build(flags: TrainFlags, dataset: Dataset) -> tuple[Network, AbstractAlgorithm]:
+def build(flags: TrainFlags, dataset: Dataset) -> tuple[AbstractNetwork, AbstractAlgorithm]:
     """Return the network, sized for a data set, and the algorithm that trains it. Refuse a network that does not fit
     into memory, before it is made."""
-    algorithm, make = make_algorithm(flags), network_maker(flags, dataset)
+    make = network_maker(flags, dataset)
+    algorithm = make_algorithm(flags, eqx.filter_eval_shape(make))
     check_room(make)
     return make(), algorithm
 
 
-def network_maker(flags: TrainFlags, dataset: Dataset) -> Callable[[], Network]:
-    """Return a function that makes the network, sized for a data set."""
-    options, key = pick(flags, SizeFlags) | network_options(flags), jr.key(checks.seed(flags.seed))
-    return functools.partial(Network, dataset.in_size, dataset.out_size, **options, key=key)
+MODEL_FLAGS = {
+    "mlp": ("hidden_layers", "skip", "init", "orthogonality"),
+    "resnet": ("blocks", "convolutions"),
+    "vgg": ("vgg",),
+    "transformer": ("blocks", "heads", "split"),
+}
+"""Flags that not every model has."""
+MODEL_ARGUMENTS = {"vgg": "layers", "bias": "use_bias"}
+"""Arguments of models whose flags have other names."""
+RESNET_STAGES = 3
+"""Of a resnet whose flags say just how many blocks each stage has."""
+SMALL: dict[str, dict[str, Any]] = {
+    "mlp": {"width": 64},
+    "resnet": {"width": 16, "blocks": (2, 2, 2)},
+    "vgg": {"width": 64},
+    "transformer": {},
+}
+"""Defaults with which a model learns digits in a minute on a CPU."""
 
 
-def make_algorithm(flags: TrainFlags) -> AbstractAlgorithm:
-    """Return the algorithm."""
-    return PC(make_solver(flags)) if flags.method == "pc" else BP()
+def network_maker(flags: TrainFlags, dataset: Dataset) -> Callable[[], AbstractNetwork]:
+    """Return a function that makes the network, sized for a data set. Refuse flags that its model does not have."""
+    for name in {name: None for names in MODEL_FLAGS.values() for name in names}:
+        if name not in MODEL_FLAGS[flags.model] and getattr(flags, name) != getattr(TrainFlags, name):
+            users = " or ".join(f"--model {model}" for model, names in MODEL_FLAGS.items() if name in names)
+            raise ValueError(f"{flag(name)} has no effect with --model {flags.model}: leave it out, or use {users}.")
+    key = jr.key(checks.seed(flags.seed))
+    if flags.model == "mlp":
+        size = SMALL["mlp"] | {name: value for name, value in pick(flags, SizeFlags).items() if value is not None}
+        options = size | network_options(flags)
+        return functools.partial(Network, dataset.in_size, dataset.out_size, **options, key=key)
+    return functools.partial(models.MODELS[flags.model], **model_options(flags, dataset), key=key)
+
+
+def model_options(flags: TrainFlags, dataset: Dataset) -> dict[str, Any]:
+    """Return the arguments of a model of `mupc.models`."""
+    names = ("width", "activation", "parameterisation", "bias", *MODEL_FLAGS[flags.model])
+    given = {MODEL_ARGUMENTS.get(name, name): getattr(flags, name) for name in names}
+    options = SMALL[flags.model] | {name: value for name, value in given.items() if value is not None}
+    blocks, schema = options.get("blocks"), dataset.schema
+    if flags.model == "transformer":
+        if schema.context is None:
+            raise ValueError(f"--model transformer learns texts, and {dataset.name} is not one: use another --model.")
+        if blocks is not None:
+            if len(blocks) > 1:
+                raise ValueError("--blocks has several numbers, which are for a resnet: give a transformer one.")
+            options["blocks"] = blocks[0]
+        return options | {"vocabulary": len(schema.labels or ()), "context": schema.context}
+    if schema.image_shape is None:
+        raise ValueError(f"--model {flags.model} learns images, and {dataset.name} has none: use another --model.")
+    if blocks is not None and len(blocks) == 1:
+        options["blocks"] = blocks * RESNET_STAGES
+    return options | {"input_shape": schema.sample_shape, "out_size": dataset.out_size}
+
+
+def make_algorithm(flags: TrainFlags, network: AbstractNetwork | None = None) -> AbstractAlgorithm:
+    """Return the algorithm for a network; by default the mlp of the flags."""
+    return PC(make_solver(flags, network)) if flags.method == "pc" else BP()
 
 
 def check_run(flags: TrainFlags, dataset: Dataset, shapes: bool = True) -> None:
     """Refuse a run that cannot be trained. Nothing is computed but shapes; without them, settings alone are checked."""
-    algorithm, config = make_algorithm(flags), train_config(flags, dataset)
+    config = train_config(flags, dataset)
+    make_algorithm(flags)
     make = network_maker(flags, dataset)
     if not shapes:
         return
     with number_format(flags.precision):
         check_room(make)
         network = eqx.filter_eval_shape(make)
+        algorithm = make_algorithm(flags, network)
         config.check(network, dataset, algorithm)
         if isinstance(algorithm, PC):
-            x, y = jnp.zeros((1, network.in_size)), jnp.zeros((1, network.out_size))
+            x, y = jnp.zeros((1, network.in_size)), jnp.zeros((1, *network.output_shape))
             eqx.filter_eval_shape(infer, network, x, y, algorithm.solver, energy=config.energy)
 
 
@@ -96,21 +148,29 @@ def train_config(flags: TrainFlags, dataset: Dataset, **settings: Any) -> TrainC
     return dataclasses.replace(config, evaluate_every=config.evaluate_every or evaluation_interval(config, dataset))
 
 
-def as_used(flags: TrainFlags, dataset: Dataset, network: Network, algorithm: AbstractAlgorithm) -> TrainFlags:
+def as_used(flags: TrainFlags, dataset: Dataset, network: AbstractNetwork, algorithm: AbstractAlgorithm) -> TrainFlags:
     """Return the flags with every value that was left to a default. What has no meaning for the method or the solver is
     None."""
     config = train_config(flags, dataset).chosen(network, algorithm)
     chosen = ("weight_lr", "rate_scaling", "schedule", "precision", "evaluate_every")
     values = {name: getattr(config, name) for name in chosen}
     values["batch_size"] = config.batches(dataset).batch_size
-    values |= {"init": flags.init or PARAMETERISATIONS[flags.parameterisation].init, "task": dataset.schema.task}
+    values["task"] = dataset.schema.task
+    if isinstance(network, Chain) and network.recipe is not None:
+        arguments = dict(network.recipe.arguments)
+        for name in ("width", *MODEL_FLAGS[flags.model]):
+            value = arguments[MODEL_ARGUMENTS.get(name, name)]
+            values[name] = (value,) if name == "blocks" and isinstance(value, int) else value
+    else:
+        values["width"] = network.width if isinstance(network, Network) else flags.width
+        values["init"] = flags.init or PARAMETERISATIONS[flags.parameterisation].init
     values["context"] = dataset.schema.context
     if dataset.schema.columns is not None and flags.test is None:
         values["test"] = TEST
     values |= dict.fromkeys(("solver", *SOLVER_FLAGS))
     if flags.method == "pc":
         values["output_precision"] = config.objective.output_precision
-        values |= {"solver": flags.solver or SOLVER} | solver_settings(flags)
+        values |= {"solver": flags.solver or SOLVER} | solver_settings(flags, network)
     return dataclasses.replace(flags, **values)
 
 
@@ -141,13 +201,13 @@ ARGUMENTS = {"activity_lr": "lr", "inference_steps": "steps", "inference_tol": "
 """Arguments of solvers whose flags have other names."""
 
 
-def make_solver(flags: TrainFlags) -> AbstractSolver:
-    """Return the solver that the flags ask for."""
-    settings = solver_settings(flags)
+def make_solver(flags: TrainFlags, network: AbstractNetwork | None = None) -> AbstractSolver:
+    """Return the solver that the flags ask for, with the defaults for a network."""
+    settings = solver_settings(flags, network)
     return SOLVERS[flags.solver or SOLVER].make(**{ARGUMENTS.get(name, name): settings[name] for name in settings})
 
 
-def solver_settings(flags: TrainFlags) -> dict[str, Any]:
+def solver_settings(flags: TrainFlags, network: AbstractNetwork | None = None) -> dict[str, Any]:
     """Return the flags of the solver, as used. Flags without an effect on it are refused."""
     solver = flags.solver or SOLVER
     known = SOLVERS[solver].flags
@@ -162,7 +222,7 @@ def solver_settings(flags: TrainFlags) -> dict[str, Any]:
     if solver == "adam" and not isinstance(settings["activity_lr"], float):
         raise ValueError(f"--activity-lr {flags.activity_lr} needs --solver gd: give adam a number, such as 0.01.")
     if settings["inference_steps"] is None and settings.get("activity_lr") != "auto":
-        settings["inference_steps"] = flags.hidden_layers
+        settings["inference_steps"] = flags.hidden_layers if network is None else network.layer_count - 1
     return settings
 
 

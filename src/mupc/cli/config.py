@@ -121,6 +121,9 @@ def typed(kind: type[Flags], values: Mapping[str, object], where: str) -> Flags:
             hint = f"did you mean {' or '.join(map(repr, near))}?" if near else "`mupc train --help` lists them all."
             raise ValueError(f"{where} has an unknown key {key!r}: {hint}")
         options = _alternatives(kinds[key])
+        if tuple in options:  # a list in JSON, one number in a sweep
+            numbers = value if isinstance(value, list | tuple) else [value]
+            value = tuple(numbers) if all(type(number) is int for number in numbers) else value
         if type(value) is int and float in options and int not in options:  # JSON may write 1.0 as 1
             value = float(value)
         words = [option for option in options if isinstance(option, str)]
@@ -133,11 +136,20 @@ def typed(kind: type[Flags], values: Mapping[str, object], where: str) -> Flags:
     return kind(**found)
 
 
-_NAMES = {int: "a whole number", float: "a number", bool: "true or false", str: "text", type(None): "null"}
+_NAMES = {
+    int: "a whole number",
+    float: "a number",
+    bool: "true or false",
+    str: "text",
+    type(None): "null",
+    tuple: "whole numbers",
+}
 
 
 def _alternatives(kind: Any) -> list[Any]:
     """Return the types and words that a type stands for."""
     if typing.get_origin(kind) is Literal:
         return list(typing.get_args(kind))
+    if typing.get_origin(kind) is tuple:
+        return [tuple]
     return [one for option in typing.get_args(kind) for one in _alternatives(option)] or [kind]

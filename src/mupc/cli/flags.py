@@ -17,6 +17,7 @@ AutoPrecision = Literal["auto", "float32", "tf32", "bf16", "float64"]
 RateScaling = Literal["mup", "none"]
 FigureFormat = Literal["png", "pdf", "svg"]
 Method = Literal["pc", "bp"]
+Model = Literal["mlp", "resnet", "vgg", "transformer"]
 Solver = Literal["gd", "adam", "error-space", "exact-linear", "ode"]
 
 ACTIVITY_LR = {"gd": 0.05, "adam": 0.01}
@@ -81,10 +82,10 @@ class DataFlags(SourceFlags):
 class SizeFlags:
     """The size of a network."""
 
-    width: int = 64
-    """Units of every hidden layer."""
+    width: Annotated[int | None, hint("(default: 64; resnet 16)")] = None
+    """Units of every hidden layer; channels of the first convolution; the size of the vector of each character."""
     hidden_layers: int = 16
-    """Number of hidden layers."""
+    """Number of hidden layers of an mlp."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -104,7 +105,25 @@ class FormFlags:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class NetworkFlags(FormFlags, SizeFlags):  # the flags of the last base come first in help
+class ModelFlags:
+    """The architecture of a network, and what only some have."""
+
+    model: Model = "mlp"
+    """A residual mlp; for images a residual or a plain convolutional network; for texts a transformer."""
+    blocks: Annotated[tuple[int, ...] | None, hint("(default: resnet 2 2 2, transformer 4)", "INT [INT ...]")] = None
+    """Residual blocks of each stage of a resnet (one number: of each of three stages), or of a transformer."""
+    convolutions: Annotated[int | None, hint("(default: 1)")] = None
+    """Convolutions in each block of a resnet."""
+    vgg: Annotated[Literal["vgg5", "vgg7"] | None, hint("(default: vgg5)")] = None
+    """The layers of a vgg."""
+    heads: Annotated[int | None, hint("(default: 4)")] = None
+    """Heads of attention of a transformer."""
+    split: bool = False
+    """Give the attention and the mlp in a transformer's blocks activities of their own."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class NetworkFlags(FormFlags, SizeFlags, ModelFlags):  # the flags of the last base come first in help
     """What learns."""
 
 

@@ -13,8 +13,8 @@ from pathlib import Path
 import equinox as eqx
 
 from ..data import Dataset
-from ..io import checks, counted, device, versions
-from ..sweep import CellSettings, Sweep, SweepPlan, parse_axes, work_on
+from ..io import checks, counted, device, json_ready, versions
+from ..sweep import CellSettings, Setting, Sweep, SweepPlan, parse_axes, work_on
 from ..training import SCORES, Run, Scratch, fit_many
 from .building import (
     as_used,
@@ -69,7 +69,7 @@ class CellTrainer:
         dataset = _dataset(config)
         with number_format(config.precision):
             shapes = eqx.filter_eval_shape(network_maker(config, dataset))
-            used = as_used(config, dataset, shapes, make_algorithm(config))
+            used = as_used(config, dataset, shapes, make_algorithm(config, shapes))
         return dataclasses.replace(used, data_dir=None)
 
     def group_of(self, settings: CellSettings) -> Hashable:
@@ -191,13 +191,17 @@ def _plan(config: TrainFlags, search: SearchFlags) -> SweepPlan:
     sampler = None if search.sampler == "grid" else search.sampler
     if sampler is None and search.trials is not None:
         raise ValueError("--trials is for --sampler random or --sampler tpe: a grid trains all of its cells.")
-    convert = lambda name, value: getattr(from_dict({name: value}, "--grid"), name)  # noqa: E731
+
+    def convert(name: str, value: Setting) -> Setting:
+        converted = getattr(from_dict({name: value}, "--grid"), name)
+        return value if isinstance(converted, tuple) else converted  # one number of a list
+
     axes = parse_axes(search.grid, convert, sampled=sampler is not None)
     varied = {axis.name: axis.span for axis in axes}
     if "data_dir" in varied:
         raise ValueError("--data-dir cannot vary: give it once.")
     return SweepPlan(  # data_dir belongs to a machine, not to a sweep
-        config={key: value for key, value in vars(config).items() if key not in (*varied, "data_dir")},
+        config={key: value for key, value in json_ready(vars(config)).items() if key not in (*varied, "data_dir")},
         axes=axes,
         objective="validation_loss" if all(varied.get("validation", (config.validation,))) else "train_loss",
         sampler=sampler,

@@ -202,6 +202,13 @@ class ReachMeter:
         return found if np.all(np.isfinite(found.gradient_norms)) else None
 
 
+def _describe_size(flags: TrainFlags, network: AbstractNetwork) -> str:
+    layers = f"{counted(flags.hidden_layers, 'hidden layer')} of {flags.width} units"
+    if flags.model != "mlp":
+        layers = f"{flags.model} of {network.layer_count} nodes, width {flags.width}"
+    return f"{layers}, {sum(array.size for array in jax.tree.leaves(network)):,} weights"
+
+
 def _run(
     flags: TrainFlags,
     dataset: Dataset,
@@ -216,8 +223,7 @@ def _run(
     meter = ReachMeter(algorithm, config, dataset)
     begin = time.perf_counter() - (records[-1]["seconds"] if records else 0)
     result: FitResult | None = None
-    count = sum(array.size for array in jax.tree.leaves(network))
-    size = f"{counted(flags.hidden_layers, 'hidden layer')} of {flags.width} units, {count:,} weights"
+    size = _describe_size(flags, network)
     how = "" if flags.solver is None else f" by {flags.solver}, λ = {flags.output_precision:g}"
     session.say(f"{dataset.name}: {size}, {flags.parameterisation}, {flags.method}{how}")
     session.say(path := config.compute_path(network, algorithm))

@@ -14,6 +14,7 @@ from jaxtyping import Array, Float, PyTree
 from ..io import checks
 from ..network import (
     AbstractNetwork,
+    Chain,
     Dense,
     Inputs,
     Outputs,
@@ -224,6 +225,10 @@ class Energy(eqx.Module):
 
     def layer_penalties(self, network: AbstractNetwork) -> PerLayer:
         """Return the weight penalties of layers 1 … L."""
+        is_zero = isinstance(self.orthogonality, int | float) and self.orthogonality == 0
+        if isinstance(network, Chain) and not is_zero:
+            wrong = "is for the matrices of mupc.Network, and the nodes of a chain may hold any weights."
+            raise checks.ArgumentError("orthogonality", wrong, "Leave it out, or use weight_decay.")
 
         def penalty(layer: Dense) -> Array:
             return (self.weight_decay * layer.squared_norm() + self.orthogonality * layer.orthogonality_defect()) / 2

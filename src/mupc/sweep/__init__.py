@@ -6,7 +6,7 @@ Some names are imported when first used: sweeps need Optuna but not JAX, `transf
 from typing import TYPE_CHECKING
 
 from ..io import lazy_names
-from ._axes import CellSettings, SweepAxis, parse_axes
+from ._axes import CellSettings, Setting, SweepAxis, parse_axes
 from ._plan import SweepPlan
 from ._rates import ACTIVITY_LRS, AT_EDGE, WEIGHT_FACTORS, at_edge, weight_lrs
 from ._transfer_result import NetworkSize, Transfer, TransferCell, Tuning

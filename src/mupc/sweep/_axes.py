@@ -4,10 +4,11 @@ import dataclasses
 import json
 import math
 from collections.abc import Callable, Sequence
+from typing import TypeAlias
 
 from ..io import checks
 
-Setting = bool | int | float | str | None
+Setting: TypeAlias = bool | int | float | str | None
 CellSettings = dict[str, Setting]
 Convert = Callable[[str, Setting], Setting]
 SCALES = ("log", "lin")
