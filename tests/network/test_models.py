@@ -162,7 +162,7 @@ def test_rates_of_every_role():
     text = jax.eval_shape(lambda: models.transformer(5, 4, width=32, blocks=3, key=KEY))
     found = [scale.weight for scale in text.rate_scales(BaseSize()).updates]
     block = [(64 * 9 / (fan_in * 6)) ** 0.5 for fan_in in (32, 32, 32, 128)]
-    np.testing.assert_allclose(found, [1, *block, 1])
+    np.testing.assert_allclose(found, [4, *block, 4])
 
 
 @pytest.mark.parametrize("node", [models.Normalise(), models.Attention(6, 2, depth=1, use_bias=True, key=KEY)])

@@ -20,7 +20,7 @@ from ..io import checks
 from ._activation import Activation, resolve_activation
 from ._parameterisation import PARAMETERISATIONS, initialise
 from ._precision import Precision, resolve_precision
-from ._rate_scales import BaseSize, RateScales
+from ._rate_scales import BaseSize, LayerScale, RateScales
 from ._types import Elementwise, Initialiser, PRNGKeyArray
 
 Signal = Float[Array, "..."]
@@ -94,6 +94,7 @@ class AbstractWeighted(AbstractAffine, AbstractRounding):
     depth: int = eqx.field(static=True)
     parameterisation: str = eqx.field(static=True)
     precision: Precision | None = eqx.field(static=True)
+    rate: float = eqx.field(static=True)  # a factor on the learning rate, whatever the size
 
     def _set_weights(
         self,
@@ -106,12 +107,13 @@ class AbstractWeighted(AbstractAffine, AbstractRounding):
         use_bias: bool,
         key: PRNGKeyArray,
         inputs_on: int | None = None,
+        rate: float = 1.0,
     ) -> None:
         """Draw the weights. `inputs_on` is the fan-in if few of the inputs are on at a time, as in a table."""
         listed = checks.lookup("role", role, NODE_ROLES)
         row = checks.lookup("parameterisation", parameterisation, PARAMETERISATIONS)
         self.role, self.depth = role, checks.integer("depth", depth, 1)
-        self.parameterisation, self.precision = row.name, None
+        self.parameterisation, self.precision, self.rate = row.name, None, float(rate)
         columns = math.prod(shape[1:])
         self.fan_in = columns if inputs_on is None else inputs_on
         self.width = math.prod((shape[0], *shape[2:])) if role == "input" else self.fan_in
@@ -132,14 +134,16 @@ class AbstractWeighted(AbstractAffine, AbstractRounding):
         deeper = self.depth / (base.hidden_layers + 1) if self.role in ("inner", "branch") else 1.0
         found = rule(self.width / base.width, deeper)
         index = ("input", "hidden", "readout").index(NODE_ROLES[self.role])
-        return RateScales((found.gradients[index],), (found.updates[index],))
+        weight, bias = found.updates[index]
+        return RateScales((found.gradients[index],), (LayerScale(self.rate * weight, self.rate * bias),))
 
 
 class Linear(AbstractWeighted):
     """A matrix on the last axis of a signal, with an optional bias.
 
-    **Arguments:** `in_size`, `out_size`; `role` and `depth`, as `AbstractWeighted` explains them; `parameterisation`,
-    `init` and `use_bias` as for `mupc.Network`; a random `key`.
+    **Arguments:** `in_size`, `out_size`; `role` and `depth`, as `AbstractWeighted` explains them; `rate`, a factor on
+    the learning rate where rates are scaled; `parameterisation`, `init` and `use_bias` as for `mupc.Network`; a random
+    `key`.
     """
 
     def __init__(
@@ -149,16 +153,19 @@ class Linear(AbstractWeighted):
         *,
         role: str = "hidden",
         depth: int = 1,
+        rate: float = 1.0,
         parameterisation: str = "mupc",
         init: str | Initialiser | None = None,
         use_bias: bool = False,
         key: PRNGKeyArray,
     ) -> None:
         shape = checks.integer("out_size", out_size, 1), checks.integer("in_size", in_size, 1)
+        checks.number("rate", rate, above=0)
         self._set_weights(
             shape,
             role=role,
             depth=depth,
+            rate=rate,
             parameterisation=parameterisation,
             init=init,
             use_bias=use_bias,

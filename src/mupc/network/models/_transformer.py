@@ -19,6 +19,9 @@ SMALLEST = 1e-5
 """Added to the mean square of a signal before it is divided by its root."""
 MLP_WIDTH = 4
 """The hidden width of a block's MLP, in units of the width of the signal."""
+ENDS_RATE = 4.0
+"""How much faster the embedding and the readout learn than blocks. Blocks have many matrices, which move the signal
+together; with one rate for all, error space is behind: its perplexity is 8.7 instead of 7.8 after 600 steps."""
 
 Positions = Float[Array, "context width"]
 Heads = Float[Array, "context heads size"]
@@ -50,6 +53,7 @@ class Embedding(AbstractWeighted):
             use_bias=False,
             key=key,
             inputs_on=2,
+            rate=ENDS_RATE,
         )
 
     def product(self, z: Float[Array, " context"]) -> Positions:
@@ -212,7 +216,8 @@ def transformer(
             made[f"attention {index + 1}"], made[f"mlp {index + 1}"] = attention(keys[0]), mlp(keys[1])
     else:
         made["block"] = Stack(block, blocks, key=middle)
-    made["readout"] = Sequential([Normalise(), Linear(width, vocabulary, role="readout", key=last, **style)])
+    readout = Linear(width, vocabulary, role="readout", rate=ENDS_RATE, key=last, **style)
+    made["readout"] = Sequential([Normalise(), readout])
     arguments = {
         "vocabulary": vocabulary,
         "context": context,
