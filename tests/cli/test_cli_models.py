@@ -13,7 +13,8 @@ from mupc.cli import flags
 from mupc.cli.building import MODEL_FLAGS
 from mupc.network.models import MODELS
 
-RESNET = ("--model", "resnet", "--width", "4", "--blocks", "1", "1", "--epochs", "0.5", "--no-tensorboard", "--quiet")
+RESNET = ("--model", "resnet", "--width", "4", "--blocks", "1", "1", "--epochs", "0.5", "--no-tensorboard", "--quiet",
+          "--schedule", "constant")  # fmt: skip
 
 
 def test_flags_follow_the_models():

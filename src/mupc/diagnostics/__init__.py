@@ -12,3 +12,4 @@ from ._coordinate_check import (
 )
 from ._credit_reach import LEARNING_LIMITS, CreditReach, credit_reach, layers_that_learn
 from ._exponents import CoordinateCheck, Slope, layer_numbers
+from ._hessian_extremes import HessianExtremes, hessian_extremes

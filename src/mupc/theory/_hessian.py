@@ -11,7 +11,7 @@ from jaxtyping import Float64
 
 from ..inference import Energy, as_energy, as_targets, check_activities
 from ..io import checks
-from ..network import POLICIES, Dense, Inputs, Network, Outputs, Rows, as_inputs, check_network
+from ..network import POLICIES, AbstractNetwork, Dense, Inputs, Network, Outputs, Rows, as_inputs, check_network
 
 FLOAT64 = POLICIES["float64"]
 Blocks = Float64[np.ndarray, "_ width width"]
@@ -179,9 +179,14 @@ def activity_hessian(
     return hessian_blocks(network, x, y, activities, energy=energy, **ends).dense()
 
 
-def check_weights(network: Network) -> None:
+def check_weights(network: AbstractNetwork) -> None:
     """Accept a network with finite weights."""
     check_network(network)
+    if not isinstance(network, Network):
+        raise TypeError(
+            f"mupc.theory is for mupc.Network, got a {type(network).__name__}: for the ends of the spectrum of any "
+            "network call mupc.diagnostics.hessian_extremes."
+        )
     leaves = jax.tree.leaves((network.input, network.hidden, network.readout))
     if not all(bool(jnp.all(jnp.isfinite(leaf))) for leaf in leaves):
         raise checks.ArgumentError("network", "has NaN or infinite weights.", "Train at a smaller rate.")
