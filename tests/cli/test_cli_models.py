@@ -70,6 +70,11 @@ def test_a_run_goes_on_repeats_and_predicts(mupc, train, tmp_path):
     np.testing.assert_array_equal(model.predict(raw), model.predict(raw.reshape(-1, 1, 8, 8)))
     np.savez(tmp_path / "new.npz", x=raw)
     assert mupc("predict", whole.folder, tmp_path / "new.npz").code == 0
+    check = mupc("check", "--checkpoint", whole.folder, "--out", tmp_path / "check", folder=tmp_path / "check")
+    assert check.code == 0, check.err
+    assert {row["name"] for row in check.json("summary.json")["sizes"]} == set(names)
+    refused = mupc("hessian", "--checkpoint", whole.folder, "--out", tmp_path / "hessian")
+    assert refused.code == 2 and "hessian_extremes" in refused.err and len(refused.err.splitlines()) == 1
 
 
 @pytest.mark.slow

@@ -34,3 +34,11 @@ def test_what_is_for_mlps_alone():
     with pytest.raises((ValueError, TypeError), match="ExactLinear") as caught:
         mupc.infer(chain, X, Y, mupc.ExactLinear())
     assert "\n" not in str(caught.value)
+
+
+def test_the_sizes_of_a_chain_are_those_of_the_network():
+    batch = np.asarray(X), np.asarray(Y)
+    one, two = (mupc.coordinate_sizes(each, batch) for each in (NETWORK, chain_of(NETWORK)))
+    assert one.keys() - two.keys() == {"branches"}
+    for quantity, sizes in two.items():
+        np.testing.assert_allclose(sizes, one[quantity], rtol=1e-6)

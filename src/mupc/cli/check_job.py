@@ -15,7 +15,7 @@ from ..diagnostics import WEIGHT_LR, CoordinateCheck, CoordinateSettings, ShapeS
 from ..inference import Energy
 from ..io import checks
 from ..io.progress import ProgressDisplay
-from ..network import Network
+from ..network import AbstractNetwork, Network
 from .building import (
     SOLVERS,
     as_used,
@@ -96,7 +96,9 @@ def report_network(flags: CheckFlags, session: Session) -> Row:
     """Measure one trained network layer by layer, write a run folder and return its summary."""
     refuse_other_flags(flags.compare, flags.network)
     network, trained = open_checkpoint(str(flags.compare.checkpoint))
-    learning = dataclasses.replace(_learning(flags, trained), hidden_layers=network.hidden_layers)
+    learning, hidden_layers = _learning(flags, trained), network.layer_count - 1
+    if isinstance(network, Network):
+        learning = dataclasses.replace(learning, hidden_layers=hidden_layers)
     begin = time.perf_counter()
     with jax.enable_x64(any(leaf.dtype == np.float64 for leaf in jax.tree.leaves(network))):
         dataset = load_data(learning)
@@ -105,16 +107,16 @@ def report_network(flags: CheckFlags, session: Session) -> Row:
         sizes = diagnostics.coordinate_sizes(
             network,
             dataset,
-            solver=make_solver(used),
+            solver=make_solver(used, network),
             weight_lr=used.weight_lr,
             optimiser=used.optimiser,
             base=train_config(used, dataset).base(network),
             energy=Energy(used.loss, used.output_precision, used.activity_decay),
         )
     rows = [
-        {"quantity": quantity, "layer": int(layer), "size": float(size)}
+        {"quantity": quantity, "layer": int(layer), "name": network.layer_names[layer - 1], "size": float(size)}
         for quantity, values in sizes.items()
-        for layer, size in zip(diagnostics.layer_numbers(quantity, values, network.hidden_layers), values, strict=True)
+        for layer, size in zip(diagnostics.layer_numbers(quantity, values, hidden_layers), values, strict=True)
     ]
     folder = RunFolder(flags.output.out, "check", format=flags.output.format)
     folder.write_config({"checkpoint": flags.compare.checkpoint} | _shown(used))
@@ -126,8 +128,9 @@ def report_network(flags: CheckFlags, session: Session) -> Row:
     session.say(f"mean absolute entries of {flags.compare.checkpoint}, layer by layer")
     table = plain_table("layer", *(name.replace(" ", "\n") for name in sizes))
     cells = {(row["layer"], row["quantity"]): f"{row['size']:.2g}" for row in rows}
-    for layer in range(1, network.hidden_layers + 2):
-        table.add_row(str(layer), *(cells.get((layer, quantity), "") for quantity in sizes))
+    for layer, name in enumerate(network.layer_names, start=1):
+        first = str(layer) if isinstance(network, Network) else name
+        table.add_row(first, *(cells.get((layer, quantity), "") for quantity in sizes))
     session.console.print(table)
     session.say(f"run folder {folder.path}")
     return summary
@@ -159,9 +162,9 @@ def _learning(flags: CheckFlags, trained: TrainFlags | None) -> TrainFlags:
     return dataclasses.replace(freed, **rate | now)
 
 
-def _as_used(learning: TrainFlags, dataset: Dataset, network: Network) -> TrainFlags:
+def _as_used(learning: TrainFlags, dataset: Dataset, network: AbstractNetwork) -> TrainFlags:
     """Return the settings with what was left to a default."""
-    return as_used(learning, dataset, network, make_algorithm(learning))
+    return as_used(learning, dataset, network, make_algorithm(learning, network))
 
 
 def _shown(used: TrainFlags) -> Row:

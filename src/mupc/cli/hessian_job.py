@@ -106,6 +106,9 @@ def _cases(flags: HessianFlags) -> tuple[list[HessianCase], Energy]:
     else:
         refuse_other_flags(flags.network, keep=("seed",))
         network, found = open_checkpoint(flags.network.checkpoint)
+        if not isinstance(network, Network):
+            wrong = f"--checkpoint {flags.network.checkpoint} is not an MLP, whose Hessian has blocks"
+            raise ValueError(f"{wrong}: call mupc.diagnostics.hessian_extremes for the ends of its spectrum.")
         sample = functools.partial(_random_sample, network) if found is None else lambda seed: _first_sample(found)
         cases, trained = [HessianCase(network, lambda seed: network, sample)], found or trained
     return [_with_method(case, flags) for case in cases], _energy(flags.energy, trained)

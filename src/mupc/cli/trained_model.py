@@ -4,20 +4,17 @@ import dataclasses
 from typing import Any
 
 from ..io import checks
-from ..network import Network, read_network
+from ..network import AbstractNetwork, read_network
 from ..prediction import find_model, run_of
 from .config import TrainFlags
 from .config import load as load_flags
 
 
-def open_checkpoint(name: str) -> tuple[Network, TrainFlags | None]:
+def open_checkpoint(name: str) -> tuple[AbstractNetwork, TrainFlags | None]:
     """Return the network of the run folder or file that `--checkpoint` names, and the flags of its run, if any."""
     file = find_model(name, "--checkpoint ")
     folder = run_of(file)
-    network = read_network(file)
-    if not isinstance(network, Network):
-        raise ValueError(f"--checkpoint {name} is not an MLP, and this command is for MLPs: give another.")
-    return network, None if folder is None else load_flags(folder, "the configuration of --checkpoint ")
+    return read_network(file), None if folder is None else load_flags(folder, "the configuration of --checkpoint ")
 
 
 def refuse_other_flags(*groups: Any, keep: tuple[str, ...] = ()) -> None:

@@ -17,7 +17,7 @@ from ..data import Dataset
 from ..inference import AbstractSolver, Energy, ErrorSpace, as_energy, as_targets, traced
 from ..io import checks
 from ..learning import OPTIMISERS, PC, LearningContext, check_rate_scaling, scaling_base
-from ..network import BaseSize, Network, Real, as_inputs, check_network, resolve_precision
+from ..network import AbstractNetwork, BaseSize, Network, Real, as_inputs, check_network, resolve_precision
 from ._exponents import CoordinateCheck, CoordinateSize, Slope, Updates, group_sizes, judge_slopes
 from ._sizes import quick_jit, trajectories
 
@@ -158,7 +158,7 @@ def coordinate_check(data: Dataset | Batch, **settings: Any) -> CoordinateCheck:
 
 
 def coordinate_sizes(
-    network: Network,
+    network: AbstractNetwork,
     data: Dataset | Batch,
     *,
     solver: SolverChoice | None = None,
@@ -174,7 +174,8 @@ def coordinate_sizes(
 
     **Returns:** a dictionary with the mean absolute entry of each quantity in each layer that has it: `activities`,
     `errors` and `activity updates` of layers 1 … H, `weight updates` of layers 1 … L, `branches` of layers n + 1 … H
-    with a skip n, `output` and `output error` of layer L. The weight updates are those of the optimiser's first step.
+    with a skip n (of `mupc.Network` only), `output` and `output error` of layer L. The weight updates are those of the
+    optimiser's first step.
 
     **Example:**
 
@@ -243,11 +244,11 @@ def _batch(data: Dataset | Batch) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _sizes(
-    networks: Network, batch: tuple[np.ndarray, np.ndarray], settings: CoordinateSettings, base: BaseSize | None
+    networks: AbstractNetwork, batch: tuple[np.ndarray, np.ndarray], settings: CoordinateSettings, base: BaseSize | None
 ) -> dict[str, np.ndarray]:
     """Return sizes (networks, steps + 1, layers) of stacked networks, whose rates are scaled from a base size."""
     form = jax.tree.map(lambda leaf: leaf[0], networks)
-    solver = traced(settings.solver_for(form.hidden_layers))
+    solver = traced(settings.solver_for(form.layer_count - 1))
     energy = as_energy(settings.energy, PC(solver).defaults.output_precision)
     policy = resolve_precision(None, networks)
     inputs = as_inputs(form, batch[0])
