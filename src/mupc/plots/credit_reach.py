@@ -59,7 +59,7 @@ def _name_stacks(panel: Axes, names: Sequence[str]) -> None:
     """Name the beginnings of stacks of equal layers, if there are several."""
     first = {name.partition(".")[0]: index for index, name in reversed(list(enumerate(names, start=1)))}
     if MLP_STACKS < len(first) < len(names):
-        panel.set_xticks(list(first.values()), list(first), rotation=60, ha="right", rotation_mode="anchor")
+        panel.set_xticks(list(first.values()), list(first), rotation=60, ha="right", rotation_mode="anchor", fontsize=8)
         panel.set_xlabel("layer, from the input to the readout")
 
 
