@@ -224,7 +224,7 @@ def test_a_recipe_makes_the_same_chain_again(model, options):
         (lambda: models.resnet((8, 8), key=KEY), r"input_shape must have three entries, got \(8, 8\)"),
         (lambda: models.resnet(convolutions=0, key=KEY), "convolutions must be at least 1"),
         (lambda: models.vgg(layers="vgg6", key=KEY), "layers 'vgg6' is not known. Did you mean 'vgg"),
-        (lambda: models.vgg((1, 8, 8), key=KEY), "layers leave no pixels of images of 8 × 8 after convolution 4"),
+        (lambda: models.vgg((1, 8, 8), key=KEY), "the layers leave no pixels of images of 8 × 8 after convolution 4"),
         (lambda: models.vgg(layers=((1, 1),), key=KEY), "layers has .* for a convolution. Give its channels"),
         (lambda: models.vgg(layers=(), key=KEY), "layers is empty"),
         (lambda: models.transformer(5, context=0, key=KEY), "context must be at least 1, got 0"),

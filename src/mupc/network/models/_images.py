@@ -194,7 +194,7 @@ def _pixels_left(plan: Sequence[tuple[int, int, bool]], sides: Sequence[int]) ->
         left = [(side + 2 * padding - 2) // (2 if pooled else 1) for side in left]
         if min(left) < 1:
             wrong = f"leave no pixels of images of {sides[0]} × {sides[1]} after convolution {index + 1}."
-            raise checks.ArgumentError("layers", wrong, "Use fewer pools, or larger images.")
+            raise checks.ArgumentError("the layers", wrong, "Use fewer pools, or larger images.")
     return math.prod(left)
 
 
