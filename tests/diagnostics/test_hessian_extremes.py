@@ -36,6 +36,12 @@ def test_what_is_for_mlps_alone():
     assert "\n" not in str(caught.value)
 
 
+def test_tokens_are_not_inferred():
+    network = mupc.models.transformer(4, context=3, width=4, blocks=1, heads=1, key=jr.key(0))
+    with pytest.raises(ValueError, match="tokens cannot be inferred"):
+        mupc.infer(network, None, jnp.zeros((2, 3, 4)), mupc.ErrorSpace())
+
+
 def test_the_sizes_of_a_chain_are_those_of_the_network():
     batch = np.asarray(X), np.asarray(Y)
     one, two = (mupc.coordinate_sizes(each, batch) for each in (NETWORK, chain_of(NETWORK)))

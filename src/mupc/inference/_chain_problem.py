@@ -15,7 +15,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from ..network import AbstractNetwork, Chain, Latent, Latents, Outputs, Precision, apply, nodes, pull, push
+from ..io import checks
+from ..network import AbstractNetwork, Chain, Latent, Latents, Outputs, Precision, apply, models, nodes, pull, push
 from ._dense_problem import pose
 from ._energy import Energy, half_squares
 from ._gauss_newton import AbstractGaussNewton, Force
@@ -239,6 +240,9 @@ def _per_sample(values: Float[Array, "layers batch ..."]) -> PerSample:
 
 @pose.register(Chain)
 def _pose_chain(network: Chain, batch: Batch, energy: Energy, precision: Precision) -> ChainProblem:
+    if batch.free_input and any(isinstance(layer, models.Embedding) for layer in nodes.weighted_layers(network)):
+        wrong = "is missing, and tokens cannot be inferred: they are whole numbers."
+        raise checks.ArgumentError("x", wrong, "Pass them.")
     # The base point is found in full precision, as for the MLP.
     activities, base_errors = batch.activities, None
     if activities is None:
