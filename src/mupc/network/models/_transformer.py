@@ -20,8 +20,9 @@ SMALLEST = 1e-5
 MLP_WIDTH = 4
 """The hidden width of a block's MLP, in units of the width of the signal."""
 ENDS_RATE = 4.0
-"""How much faster the embedding and the readout learn than blocks. Blocks have many matrices, which move the signal
-together; with one rate for all, error space is behind: its perplexity is 8.7 instead of 7.8 after 600 steps."""
+"""How much faster the embedding and the readout learn than blocks, which have many matrices that move the signal
+together. At one seed, 600 steps in error space with λ = 0.1 then end at a perplexity of 7.8 (rate 0.075) or 7.9 (0.05);
+with one rate of 0.1 for all, the only one tried, at 8.7."""
 
 Positions = Float[Array, "context width"]
 Heads = Float[Array, "context heads size"]
