@@ -65,15 +65,26 @@ class Oracle:
         return squares / 2 + self.precision * np.sum(r**2, 1) / 2
 
     def gradient(self, z):
+        return self.carried(z, *self.errors(z)) + self.decay * z
+
+    def carried(self, z, e, r):
+        """What these errors, and those of the output, do to the activities."""
         slope = SLOPES[self.activation][1]
-        e, r = self.errors(z)
-        g = e + self.decay * z
+        g = e.copy()
         g[-1] -= slope(z[-1]) * (self.multipliers[2] * self.precision * r @ self.weights[-1])
         for layer in range(1, self.depth):
             g[layer - 1] -= slope(z[layer - 1]) * (self.multipliers[1] * e[layer] @ self.weights[layer])
             if self.skip and layer >= self.skip:
                 g[layer - self.skip] -= e[layer]
         return g
+
+    def weight_gradients(self, z, e, r):
+        """Of every layer from these errors, divided by the precision: the batch mean of −a·e·φ(z)ᵀ."""
+        phi, share = SLOPES[self.activation][0], 1 / len(self.x)
+        into = [self.x, *map(phi, z)]
+        scales = [self.multipliers[0], *[self.multipliers[1]] * (self.depth - 1), self.multipliers[2]]
+        errors = [*(e / self.precision), r]
+        return [-share * a * own.T @ u for a, own, u in zip(scales, errors, into, strict=True)]
 
     def hessian(self):
         """Dense, for linear networks: the gradient is affine in z."""

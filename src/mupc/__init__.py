@@ -32,7 +32,18 @@ if TYPE_CHECKING:
         layer_energies,
     )  # fmt: skip
     from .io import keep_compiled
-    from .learning import BP, PC, AbstractAlgorithm, backprop_gradients, weight_gradients
+    from .learning import (
+        ALM,
+        BP,
+        IPC,
+        PC,
+        ZIL,
+        AbstractAlgorithm,
+        Nudged,
+        algorithm_gradients,
+        backprop_gradients,
+        weight_gradients,
+    )
     from .network import AbstractNetwork, Activation, Chain, Dense, Network, Stack, forward, models, nodes
     from .prediction import Model, load, save
     from .sweep import transfer
@@ -48,7 +59,7 @@ _NAMES = {
     "inference": "ODE RESULTS AbstractSolver Energy ErrorSpace ExactLinear GradientDescent Optax Solution energy infer "
     "layer_energies",
     "io": "keep_compiled",
-    "learning": "BP PC AbstractAlgorithm backprop_gradients weight_gradients",
+    "learning": "ALM BP IPC PC ZIL AbstractAlgorithm Nudged algorithm_gradients backprop_gradients weight_gradients",
     "network": "AbstractNetwork Activation Chain Dense Network Stack forward models nodes",
     "prediction": "Model load save",
     "sweep": "transfer",

@@ -14,10 +14,11 @@ from ._energy import (
     half_squares,
     layer_energies,
 )
-from ._infer import free_start, infer, infer_batch, why_no_kernels
-from ._problem import AbstractLinearised, AbstractProblem, Batch
+from ._infer import free_start, infer, infer_batch, infer_problem, why_no_kernels
+from ._problem import AbstractLinearised, AbstractProblem, Arrays, Batch, Increments, LayerErrors, Point, add, zeros
 from ._solution import RESULTS, Solution, check_solution
 from .solvers import (
+    MARGIN,
     ODE,
     AbstractSolver,
     AbstractTunableSolver,

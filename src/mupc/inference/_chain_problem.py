@@ -32,6 +32,7 @@ from ._problem import (
     Window,
     WindowPlan,
     add,
+    base_point,
     zeros,
 )
 from ._solution import Solution
@@ -243,12 +244,7 @@ def _pose_chain(network: Chain, batch: Batch, energy: Energy, precision: Precisi
     if batch.free_input and any(isinstance(layer, models.Embedding) for layer in nodes.weighted_layers(network)):
         wrong = "is missing, and tokens cannot be inferred: they are whole numbers."
         raise checks.ArgumentError("x", wrong, "Pass them.")
-    # The base point is found in full precision, as for the MLP.
-    activities, base_errors = batch.activities, None
-    if activities is None:
-        activities, output = network.forward_pass(batch.x, precision.full)
-    else:
-        base_errors, output = network.prediction_errors(activities, batch.x, precision.full)
+    activities, base_errors, output = base_point(network, batch, precision)
     chain = network.with_precision(precision)
     return ChainProblem(
         chain=chain,

@@ -48,6 +48,7 @@ from ._problem import (
     Tree,
     Window,
     WindowPlan,
+    base_point,
     unposed,
     zeros,
 )
@@ -263,13 +264,7 @@ def pose(network: AbstractNetwork, batch: Batch, energy: Energy, precision: Prec
 
 @pose.register(Network)
 def _pose_dense(network: Network, batch: Batch, energy: Energy, precision: Precision) -> DenseProblem:
-    # The base point is found in full precision: it is a small part of the work, and rounding it would put some ReLU
-    # units on the wrong side of their kink, which accurate increments could not repair.
-    activities, base_errors = batch.activities, None
-    if activities is None:
-        activities, output = network.forward_pass(batch.x, precision.full)
-    else:
-        base_errors, output = network.prediction_errors(activities, batch.x, precision.full)
+    activities, base_errors, output = base_point(network, batch, precision)
     return DenseProblem(
         input=WeightOperand.of(network.input, precision) if batch.free_input else None,
         hidden=WeightOperand.of(network.hidden, precision),

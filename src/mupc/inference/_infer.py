@@ -23,7 +23,7 @@ from ..network import (
 from ._chain_problem import warn_of_rounding
 from ._dense_problem import pose
 from ._energy import Energy, as_energy, as_targets, check_activities
-from ._problem import Batch
+from ._problem import AbstractProblem, Batch
 from ._solution import Solution
 from .kernels import why_plain
 from .solvers import AbstractSolver, GradientDescent, check_solver, solve, traced
@@ -120,8 +120,18 @@ def infer_batch(
     history: bool = False,
 ) -> Solution:
     """Run `infer` on arguments that are checked and cast."""
-    problem = pose(network, batch, energy, policy)
-    solved = solve(solver, problem, history)
+    return infer_problem(network, pose(network, batch, energy, policy), solver, policy, history)
+
+
+def infer_problem(
+    network: AbstractNetwork,
+    problem: AbstractProblem,
+    solver: AbstractSolver,
+    policy: Precision,
+    history: bool = False,
+) -> Solution:
+    """Solve the problem that a network has posed."""
+    energy, solved = problem.energy, solve(solver, problem, history)
     penalties: Array | float = jnp.sum(energy.layer_penalties(network)) if energy.penalises_weights else 0.0
     return Solution(
         **problem.unpack(solved.point)._asdict(),

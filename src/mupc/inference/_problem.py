@@ -12,7 +12,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PyTree
 
-from ..network import AbstractNetwork, Inputs, Outputs, Scalar
+from ..network import AbstractNetwork, Inputs, Outputs, Precision, Scalar
 from ._energy import Energy
 
 Unknowns = TypeVar("Unknowns")
@@ -24,12 +24,13 @@ class Batch(eqx.Module):
     """One batch for inference: inputs (B, D) and targets (B, C), checked and cast.
 
     With `free_input`, x is only where the free z₀ starts. With `activities`, inference starts there instead of at the
-    forward pass.
+    forward pass. Where their errors and output are `known`, they are not computed again.
     """
 
     x: Inputs
     y: Outputs
     activities: PyTree | None = None
+    known: tuple[PyTree, Outputs] | None = None
     free_input: bool = eqx.field(static=True, default=False)
 
 
@@ -207,6 +208,20 @@ def add(a: Unknowns, b: Unknowns) -> Unknowns:
 def zeros(like: Unknowns) -> Unknowns:
     """Return zeros of the same form."""
     return jax.tree.map(jnp.zeros_like, like)
+
+
+def base_point(network: AbstractNetwork, batch: Batch, precision: Precision) -> tuple[PyTree, PyTree | None, Outputs]:
+    """Return where inference starts: the activities, their errors (None: zero, at the forward pass) and the output.
+
+    They are found in full precision: it is a small part of the work, and rounding would put some ReLU units on the
+    wrong side of their kink, which accurate increments could not repair."""
+    if batch.activities is None:
+        activities, output = network.forward_pass(batch.x, precision.full)
+        return activities, None, output
+    known = batch.known
+    if known is None:
+        known = network.prediction_errors(batch.activities, batch.x, precision.full)
+    return batch.activities, *known
 
 
 def unposed(network: AbstractNetwork) -> TypeError:

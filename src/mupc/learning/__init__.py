@@ -1,8 +1,13 @@
-"""Turn a batch into better weights: the algorithms `PC` and `BP`, weight gradients and optimisers."""
+"""Turn a batch into better weights: the algorithms (one file each), weight gradients and optimisers."""
 
 from ._algorithm import AbstractAlgorithm, AlgorithmState, Defaults, LearningContext, StepReport
+from ._alm import ALM
 from ._bp import BP
 from ._gradients import backprop_gradients, checked_inputs, solution_gradients, weight_gradients
+from ._ipc import IPC
+from ._nudged import SIGNS, Nudged
 from ._optimiser import OPTIMISERS, SCHEDULES, Optimiser, as_at_base, check_optimiser, default_schedule, update_rule
-from ._pc import PC
+from ._pc import PC, AbstractSolving
 from ._rate_scaling import MUP, NOT_SCALED, check_rate_scaling, scaling_base, why_no_rule
+from ._taken import algorithm_gradients
+from ._zil import ZIL

@@ -10,6 +10,7 @@ import optax
 from jaxtyping import Array, Float, Int
 
 from ..inference import Batch, Energy
+from ..io import checks
 from ..network import POLICIES, AbstractNetwork, BaseSize, Outputs, Precision, PRNGKeyArray, Scalar
 from ._optimiser import SCHEDULES, Optimiser, as_at_base, is_decoupled, update_rule
 
@@ -44,6 +45,11 @@ class LearningContext(eqx.Module):
         floating = jnp.result_type(float)
         factor = SCHEDULES[self.schedule](step.astype(floating), self.total_steps.astype(floating))
         return update_rule(self.optimiser, self.weight_lr * factor.astype(self.weight_lr.dtype), self.base, decay)
+
+    def share(self, step: Int[Array, ""]) -> Scalar:
+        """Return the share of the run that is over at this step."""
+        dtype = self.weight_lr.dtype
+        return jnp.minimum(step, self.total_steps).astype(dtype) / self.total_steps.astype(dtype)
 
     def gradient_sizes(self, gradients: AbstractNetwork) -> Float[Array, " all_layers"]:
         """Return the root mean square entry of each layer's gradient, as the optimiser sees it."""
@@ -100,7 +106,7 @@ class AbstractAlgorithm(eqx.Module):
         """The settings that `mupc.fit` takes where none are given."""
 
     @abc.abstractmethod
-    def check(self, energy: Energy, unsupervised: bool) -> None:
+    def check(self, network: AbstractNetwork, energy: Energy, unsupervised: bool) -> None:
         """Raise an error for what this algorithm cannot learn."""
 
     @abc.abstractmethod
@@ -131,3 +137,23 @@ class AbstractAlgorithm(eqx.Module):
     @abc.abstractmethod
     def tuned(self, network: AbstractNetwork, batch: Batch, context: LearningContext) -> "AbstractAlgorithm":
         """Return the algorithm with settings that suit the network now."""
+
+
+class AbstractForward(AbstractAlgorithm):
+    """An algorithm for inputs that are given. It predicts by the forward pass."""
+
+    def init(self, network: AbstractNetwork, context: LearningContext) -> AlgorithmState:
+        return AlgorithmState.start(network, context)
+
+    def predict(self, network: AbstractNetwork, batch: Batch, context: LearningContext) -> Outputs:
+        return network.forward_pass(batch.x, context.policy.full)[1]
+
+
+def refuse_unsupervised(name: str, unsupervised: bool) -> None:
+    """Refuse to learn without inputs."""
+    if unsupervised:
+        raise checks.ArgumentError(
+            "unsupervised",
+            f"training needs inference of inputs, which {name} does not do.",
+            "Use {PC} with a solver.",
+        )

@@ -3,13 +3,12 @@
 import jax.numpy as jnp
 
 from ..inference import Batch, Energy
-from ..io import checks
-from ..network import AbstractNetwork, Outputs, Precision, PRNGKeyArray
-from ._algorithm import AbstractAlgorithm, AlgorithmState, Defaults, LearningContext, StepReport
+from ..network import AbstractNetwork, Precision, PRNGKeyArray
+from ._algorithm import AbstractForward, AlgorithmState, Defaults, LearningContext, StepReport, refuse_unsupervised
 from ._gradients import backprop_step, check_backprop
 
 
-class BP(AbstractAlgorithm):
+class BP(AbstractForward):
     """Backpropagation with the same network, multipliers, loss and optimiser: what predictive coding is compared with.
 
     **Example:**
@@ -27,17 +26,9 @@ class BP(AbstractAlgorithm):
     def defaults(self) -> Defaults:
         return Defaults(weight_lr=0.05, unscaled_weight_lr=0.02, output_precision=1.0, rounds=True)
 
-    def check(self, energy: Energy, unsupervised: bool) -> None:
+    def check(self, network: AbstractNetwork, energy: Energy, unsupervised: bool) -> None:
         check_backprop(energy)
-        if unsupervised:
-            raise checks.ArgumentError(
-                "unsupervised",
-                "training needs inference, which backpropagation does not do.",
-                "Use {PC} with a solver.",
-            )
-
-    def init(self, network: AbstractNetwork, context: LearningContext) -> AlgorithmState:
-        return AlgorithmState.start(network, context)
+        refuse_unsupervised("backpropagation", unsupervised)
 
     def update(
         self, state: AlgorithmState, batch: Batch, key: PRNGKeyArray, context: LearningContext
@@ -46,9 +37,6 @@ class BP(AbstractAlgorithm):
         gradients, prediction = backprop_step(network, batch, context.learned_energy, context.policy)
         loss = jnp.mean(context.energy.output_loss(prediction, batch.y))
         return state.descended(gradients, context), StepReport(loss, loss, context.gradient_sizes(gradients))
-
-    def predict(self, network: AbstractNetwork, batch: Batch, context: LearningContext) -> Outputs:
-        return network.forward_pass(batch.x, context.policy.full)[1]
 
     def why_no_kernels(
         self, network: AbstractNetwork, energy: Energy, policy: Precision, unsupervised: bool

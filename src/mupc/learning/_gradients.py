@@ -7,7 +7,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 
-from ..inference import Batch, Energy, Solution, as_energy, as_targets, check_solution
+from ..inference import Arrays, Batch, Energy, Solution, as_energy, as_targets, check_solution
 from ..io import checks
 from ..network import (
     POLICIES,
@@ -86,15 +86,23 @@ def _shown(shapes: Iterable[tuple[int, ...]]) -> str:
 
 @eqx.filter_jit
 def solution_gradients(network: SomeNetwork, solution: Solution, x: Inputs, energy: Energy) -> SomeNetwork:
-    """Run `weight_gradients` on arguments that are checked and cast, with the penalties of any energy. Errors carry a
-    factor λ, which is divided out."""
-    errors = jax.tree.map(lambda e: e / energy.output_weight, solution.errors)
-    policy = POLICIES[solution.precision]
-    gradients = network.local_gradients(x, solution.activities, errors, solution.output_error, policy)
-    return _with_penalties(gradients, network, energy)
+    """Run `weight_gradients` on arguments that are checked and cast, with the penalties of any energy."""
+    return with_penalties(error_gradients(network, solution, x, energy, POLICIES[solution.precision]), network, energy)
 
 
-def _with_penalties(gradients: AbstractNetwork, network: SomeNetwork, energy: Energy) -> SomeNetwork:
+def error_gradients(
+    network: SomeNetwork, found: Solution | Arrays, x: Inputs, energy: Energy, policy: Precision
+) -> SomeNetwork:
+    """Return the gradients from every layer's own error, without penalties. Errors carry a factor λ, which is divided
+    out. The inputs are `x`, unless they were inferred."""
+    errors = jax.tree.map(lambda e: e / energy.output_weight, found.errors)
+    inputs = x if found.input is None else found.input
+    gradients = network.local_gradients(inputs, found.activities, errors, found.output_error, policy)
+    return cast(SomeNetwork, gradients)
+
+
+def with_penalties(gradients: AbstractNetwork, network: SomeNetwork, energy: Energy) -> SomeNetwork:
+    """Return gradients with those of the weight penalties."""
     if not energy.penalises_weights:
         return cast(SomeNetwork, gradients)
     return jax.tree.map(jnp.add, gradients, energy.penalty_gradient(network))
@@ -142,4 +150,4 @@ def check_backprop(energy: Energy) -> None:
 def backprop_step(network: SomeNetwork, batch: Batch, energy: Energy, policy: Precision) -> tuple[SomeNetwork, Outputs]:
     """Return the gradients and the prediction, on arguments that are checked and cast."""
     gradients, output = network.backpropagate(batch.x, lambda at: energy.output_error(at, batch.y), policy)
-    return _with_penalties(gradients, network, energy), output
+    return with_penalties(gradients, network, energy), output

@@ -1,5 +1,9 @@
 """Predictive coding: infer, then learn from every layer's own error."""
 
+import dataclasses
+from typing import TypeVar
+
+import equinox as eqx
 import jax.numpy as jnp
 
 from ..inference import (
@@ -17,8 +21,36 @@ from ..network import AbstractNetwork, Outputs, Precision, PRNGKeyArray
 from ._algorithm import AbstractAlgorithm, AlgorithmState, Defaults, LearningContext, StepReport
 from ._gradients import solution_gradients
 
+SomeSolving = TypeVar("SomeSolving", bound="AbstractSolving")
 
-class PC(AbstractAlgorithm):
+
+class AbstractSolving(AbstractAlgorithm):
+    """An algorithm that infers with a solver. It predicts by the forward pass; with a free input, by inference."""
+
+    solver: eqx.AbstractVar[AbstractSolver]
+
+    def __check_init__(self) -> None:
+        check_solver(self.solver)
+
+    def predict(self, network: AbstractNetwork, batch: Batch, context: LearningContext) -> Outputs:
+        policy = context.policy.full
+        if not batch.free_input:
+            return network.forward_pass(batch.x, policy)[1]
+        return infer_batch(network, batch, policy.cast(self.solver), context.energy, policy).output
+
+    @property
+    def tunes_every(self) -> int | None:
+        return self.solver.tunes_every if isinstance(self.solver, AbstractTunableSolver) else None
+
+    def tuned(self: SomeSolving, network: AbstractNetwork, batch: Batch, context: LearningContext) -> SomeSolving:
+        if not isinstance(self.solver, AbstractTunableSolver):
+            return self
+        network, solver = context.policy.cast((network, self.solver))
+        problem = pose(network, batch, context.energy, context.policy)
+        return dataclasses.replace(self, solver=solver.tuned(problem))
+
+
+class PC(AbstractSolving):
     """Predictive coding: a solver minimises the energy over the activities, then each weight takes one step down its
     own layer's energy.
 
@@ -37,16 +69,13 @@ class PC(AbstractAlgorithm):
 
     solver: AbstractSolver
 
-    def __check_init__(self) -> None:
-        check_solver(self.solver)
-
     @property
     def defaults(self) -> Defaults:
         if isinstance(self.solver, ErrorSpace):
             return Defaults(weight_lr=0.05, unscaled_weight_lr=0.02, output_precision=0.01, rounds=True)
         return Defaults(weight_lr=0.2, unscaled_weight_lr=0.1, output_precision=1.0)
 
-    def check(self, energy: Energy, unsupervised: bool) -> None:
+    def check(self, network: AbstractNetwork, energy: Energy, unsupervised: bool) -> None:
         """Accept everything: solvers check the problem themselves."""
 
     def init(self, network: AbstractNetwork, context: LearningContext) -> AlgorithmState:
@@ -57,32 +86,13 @@ class PC(AbstractAlgorithm):
     ) -> tuple[AlgorithmState, StepReport]:
         network, solver = context.policy.cast((state.network, self.solver))
         solution = infer_batch(network, batch, solver, context.energy, context.policy)
-        inputs = batch.x if solution.input is None else solution.input
-        gradients = solution_gradients(network, solution, inputs, context.learned_energy)
+        gradients = solution_gradients(network, solution, batch.x, context.learned_energy)
         reached = solution.output if batch.free_input else solution.prediction
         loss = jnp.mean(context.energy.output_loss(reached, batch.y))
         report = StepReport(loss, solution.energy, context.gradient_sizes(gradients))
         return state.descended(gradients, context), report
 
-    def predict(self, network: AbstractNetwork, batch: Batch, context: LearningContext) -> Outputs:
-        """Predict by the forward pass; with a free input, by inference."""
-        policy = context.policy.full
-        if not batch.free_input:
-            return network.forward_pass(batch.x, policy)[1]
-        return infer_batch(network, batch, policy.cast(self.solver), context.energy, policy).output
-
     def why_no_kernels(
         self, network: AbstractNetwork, energy: Energy, policy: Precision, unsupervised: bool
     ) -> str | None:
         return why_no_kernels(network, self.solver, energy, policy, unsupervised)
-
-    @property
-    def tunes_every(self) -> int | None:
-        return self.solver.tunes_every if isinstance(self.solver, AbstractTunableSolver) else None
-
-    def tuned(self, network: AbstractNetwork, batch: Batch, context: LearningContext) -> "PC":
-        if not isinstance(self.solver, AbstractTunableSolver):
-            return self
-        network, solver = context.policy.cast((network, self.solver))
-        problem = pose(network, batch, context.energy, context.policy)
-        return PC(solver.tuned(problem))

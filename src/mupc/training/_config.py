@@ -238,7 +238,7 @@ class TrainConfig:
         """Refuse what cannot be trained together, before anything is compiled."""
         check_network(network)
         self.base(network)
-        self.check_energy(dataset, algorithm)
+        self.check_energy(network, dataset, algorithm)
         wanted = {"out_size": dataset.in_size} if self.unsupervised else {
             "in_size": dataset.in_size, "out_size": dataset.out_size
         }  # fmt: skip
@@ -281,10 +281,12 @@ class TrainConfig:
                 "epochs", f"= {self.epochs:g} of {dataset.name} are {MOST_STEPS:,} steps or more.", "Use fewer."
             )
 
-    def check_energy(self, dataset: Dataset | BatchStream, algorithm: AbstractAlgorithm) -> None:
+    def check_energy(
+        self, network: AbstractNetwork, dataset: Dataset | BatchStream, algorithm: AbstractAlgorithm
+    ) -> None:
         """Refuse an energy that the algorithm does not have, or whose loss does not fit the targets."""
         energy = self.objective
-        algorithm.check(energy, self.unsupervised)
+        algorithm.check(network, energy, self.unsupervised)
         energy.check_outputs((dataset.in_size,) if self.unsupervised else dataset.output_shape)
         if energy.loss == CROSS_ENTROPY and (self.unsupervised or dataset.classes is None):
             targets = "the inputs themselves" if self.unsupervised else f"numbers in {dataset.name}"

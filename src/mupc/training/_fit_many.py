@@ -107,7 +107,7 @@ def fit_many(
     path = first.compute_path(runs[0].network, algorithm)
     check_hooks(metrics, callbacks, stop)
     for run, config in zip(runs, configs, strict=True):
-        config.check_energy(dataset, as_algorithm(run.algorithm))
+        config.check_energy(run.network, dataset, as_algorithm(run.algorithm))
     limit = _room(job, runs[0].network, dataset) if chunk is None else checks.integer("chunk", chunk, 1)
     size = -(-len(runs) // -(-len(runs) // limit))  # as even as the number of chunks allows
     filled = runs + runs[-1:] * (-len(runs) % size)

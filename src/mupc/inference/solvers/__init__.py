@@ -3,7 +3,7 @@
 from ._base import AbstractSolver, AbstractTunableSolver, check_solver, traced
 from ._error_space import ErrorSpace
 from ._exact_linear import ExactLinear
-from ._gradient_descent import GradientDescent
+from ._gradient_descent import MARGIN, GradientDescent
 from ._loop import Solved, solve
 from ._ode import ODE
 from ._optax import Optax

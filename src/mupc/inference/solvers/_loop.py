@@ -23,10 +23,11 @@ class _Carry(NamedTuple):
 
 
 class Solved(NamedTuple):
-    """Where a solver arrived: the point and its energy, the steps taken, why it stopped, the gradient norm there, and
-    the history."""
+    """Where a solver arrived: the point and its energy, the solver's own state, the steps taken, why it stopped, the
+    gradient norm there, and the history."""
 
     point: Point
+    state: Any
     value: Scalar
     steps: Int[Array, ""]
     result: RESULTS
@@ -64,7 +65,8 @@ def solve(solver: AbstractSolver, problem: AbstractProblem, history: bool) -> So
     result: Any = RESULTS.steps_done if stop is None else where(*stop, RESULTS.not_converged)
     result = where(jnp.isfinite(value), result, RESULTS.nonfinite)
     trace = _record(carry.history, carry.taken, value, norm)
-    return Solved(problem.adopt(point, plan.last), value, carry.taken, result, norm, trace)
+    state = problem.adopt(carry.state, window)
+    return Solved(problem.adopt(point, plan.last), state, value, carry.taken, result, norm, trace)
 
 
 def _record(history: History | None, index: Int[Array, ""], value: Scalar, norm: Scalar) -> History | None:
