@@ -97,7 +97,8 @@ def test_a_grid_is_one_group_and_equals_single_runs():
     network = mupc.Network(64, 10, 8, 3, activation="tanh", key=jr.key(0))
     for cell, row in zip(group, found, strict=True):
         solver = mupc.GradientDescent(lr=10.0 / 64, steps=3)
-        settings = {"epochs": 0.5, "weight_lr": cell.eta, "precision": "float64", "rate_scaling": "none"}
+        settings = {"epochs": 0.5, "weight_lr": cell.eta, "precision": "float64"}
+        settings |= {"rate_scaling": "none", "schedule": "constant"}
         result = mupc.fit(network, digits, solver, **settings)
         assert row["lowest_train_loss"] == pytest.approx(min(result.losses), rel=1e-8)
         assert row["train_loss"] == pytest.approx(np.mean(result.losses), rel=1e-8)

@@ -113,7 +113,7 @@ def test_a_group_equals_single_runs():
         network = mupc.Network(64, 10, 16, 3, key=jr.key(cell.seed))
         result = mupc.fit(
             network, digits, mupc.ErrorSpace(cg_steps=2), epochs=0.5, weight_lr=cell.eta, seed=cell.seed,
-            energy=mupc.Energy(output_precision=0.01), precision="float64", rate_scaling="mup",
+            energy=mupc.Energy(output_precision=0.01), precision="float64", rate_scaling="mup", schedule="constant",
         )  # fmt: skip
         assert row["last_train_loss"] == pytest.approx(np.mean(result.losses[-4:]), rel=1e-8)
         assert row["test_accuracy"] == pytest.approx(result.last["test_accuracy"]) and not row["diverged"]

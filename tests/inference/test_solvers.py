@@ -436,11 +436,12 @@ def test_training_estimates_automatic_settings_again():
     digits = mupc.data.load("digits")
     network = mupc.Network(digits.in_size, digits.out_size, 8, 4, activation="linear", key=jr.key(0))
     solver = mupc.GradientDescent("auto", refresh=4, tol=1e-2)
-    result = mupc.fit(network, digits, solver, epochs=1, weight_lr=0.05)
+    settings = {"epochs": 1, "weight_lr": 0.05, "schedule": "constant"}
+    result = mupc.fit(network, digits, solver, **settings)
     assert result.last["learning_layers"] == 5
     assert result.last["test_accuracy"] > 0.5
     assert not result.diverged
-    whole = mupc.fit(network, digits, solver, epochs=1, weight_lr=0.05, evaluate_every=6)
+    whole = mupc.fit(network, digits, solver, **settings, evaluate_every=6)
     np.testing.assert_allclose(whole.last["test_loss"], result.last["test_loss"], rtol=0.2)
 
 

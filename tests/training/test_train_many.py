@@ -216,7 +216,7 @@ def test_rates_of_adam_are_numbers():
     rates = (0.03, 0.01)
     together = mupc.fit_many([mupc.Run(TANH[0], mupc.Optax.adam(rate, 4)) for rate in rates], DATA, **SHARED)
     for rate, found in zip(rates, together, strict=True):
-        alone = mupc.fit(TANH[0], DATA, mupc.Optax(optax.adam(rate), 4), weight_lr=0.1, seed=0, **SHARED)
+        alone = mupc.fit(TANH[0], DATA, mupc.Optax(optax.adam(rate), 4), weight_lr=0.2, seed=0, **SHARED)
         np.testing.assert_allclose(found.losses, alone.losses, rtol=1e-6)
 
 
