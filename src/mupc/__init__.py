@@ -13,6 +13,7 @@ if TYPE_CHECKING:
         Conditioning,
         CoordinateCheck,
         CreditReach,
+        algorithm_reach,
         coordinate_check,
         coordinate_sizes,
         credit_reach,
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
         PC,
         ZIL,
         AbstractAlgorithm,
+        Amortised,
         Nudged,
         algorithm_gradients,
         backprop_gradients,
@@ -53,13 +55,14 @@ __version__ = "0.1.0"
 
 _NAMES = {
     "data": "data",
-    "diagnostics": "Conditioning CoordinateCheck CreditReach coordinate_check coordinate_sizes credit_reach "
-    "diagnostics",
+    "diagnostics": "Conditioning CoordinateCheck CreditReach algorithm_reach coordinate_check coordinate_sizes "
+    "credit_reach diagnostics",
     "estimators": "estimators",
     "inference": "ODE RESULTS AbstractSolver Energy ErrorSpace ExactLinear GradientDescent Optax Solution energy infer "
     "layer_energies",
     "io": "keep_compiled",
-    "learning": "ALM BP IPC PC ZIL AbstractAlgorithm Nudged algorithm_gradients backprop_gradients weight_gradients",
+    "learning": "ALM BP IPC PC ZIL AbstractAlgorithm Amortised Nudged algorithm_gradients backprop_gradients "
+    "weight_gradients",
     "network": "AbstractNetwork Activation Chain Dense Network Stack forward models nodes",
     "prediction": "Model load save",
     "sweep": "transfer",

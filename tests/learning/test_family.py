@@ -3,6 +3,7 @@
 import dataclasses
 import re
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import jax.random as jr
@@ -15,6 +16,8 @@ from oracle import Oracle
 
 import mupc
 from mupc.data import Dataset, Schema, Split
+from mupc.inference import Batch
+from mupc.learning import LearningContext
 
 IN, OUT, WIDTH, HIDDEN, BATCH = 5, 3, 6, 4, 7
 X, Y = (
@@ -27,6 +30,7 @@ EVERY = {
     "ipc": mupc.IPC(mupc.GradientDescent(0.2, 3, momentum=0.5)),
     "alm": mupc.ALM("auto"),
     "zil": mupc.ZIL(),
+    "amortised": mupc.Amortised(GD),
 }
 
 
@@ -185,6 +189,42 @@ def test_published_steps_are_twice_the_layers():
     )
 
 
+# Amortised start
+
+
+def updated(algorithm, count):
+    """Take steps on one batch with weights held still. Return the energies that are left, and the state."""
+    context = LearningContext(
+        energy=mupc.Energy(output_precision=1.0), weight_lr=jnp.zeros(()), optimiser="adam", schedule="constant",
+        total_steps=jnp.asarray(count), precision="float64",
+    )  # fmt: skip
+    state, batch = algorithm.init(network(hidden_layers=8), context), Batch(jnp.asarray(X), jnp.asarray(Y))
+    step = eqx.filter_jit(algorithm.update)
+    energies = []
+    for _ in range(count):
+        state, report = step(state, batch, jr.key(0), context)
+        energies.append(float(report.energy))
+    return energies, state
+
+
+def test_an_amortised_start_saves_steps():
+    """The first guess is the forward pass. Once it has learnt, two steps lower the energy further than sixty do."""
+    amortised, _ = updated(mupc.Amortised(mupc.GradientDescent(0.1, 2), lr=0.01), 300)
+    plain = [updated(mupc.PC(mupc.GradientDescent(0.1, steps)), 1)[0][0] for steps in (2, 60)]
+    assert amortised[0] == pytest.approx(plain[0], rel=1e-12)
+    assert amortised[-1] < plain[1] < plain[0]
+
+
+def test_the_second_network_learns_from_the_errors_that_inference_ends_with():
+    """Its first step of Adam has the sign of each product of an error and what came in from above, as it predicts zero
+    for the last hidden layer at first."""
+    algorithm, rate = mupc.Amortised(mupc.GradientDescent(0.2, 3), lr=0.01), 0.01
+    second = updated(algorithm, 1)[1].memory.network
+    net = network(hidden_layers=8)
+    error, signal = np.asarray(mupc.infer(net, X, Y, algorithm.solver).errors)[-1], Y - np.asarray(net(X))
+    np.testing.assert_allclose(second.input.weight, rate * np.sign(error.T @ signal), rtol=1e-6)
+
+
 # All of them
 
 
@@ -195,7 +235,7 @@ def samples(dtype=np.float64):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", EVERY)
+@pytest.mark.parametrize("name", EVERY.keys() - {"amortised"})
 def test_chains_learn_as_networks_do(name):
     net = network()
     chain = chain_of(net)
@@ -247,6 +287,8 @@ def test_gradients_of_predictive_coding_and_backpropagation_are_those_of_their_f
             "does not have free activities to decay",
         ),
         (lambda: mupc.fit(network(), samples(), EVERY["nudged"], unsupervised=True), "which nudging does not do"),
+        (lambda: mupc.Amortised(GD, lr=0.0), "lr must be greater than 0"),
+        (lambda: mupc.fit(chain_of(network()), samples(), EVERY["amortised"]), "is a Chain, and an amortised start"),
         (lambda: mupc.algorithm_gradients(network(), X, Y, GD), "Write mupc.PC(solver) for a solver"),
     ],
 )

@@ -5,6 +5,7 @@ import functools
 import math
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -16,11 +17,11 @@ from .. import data
 from ..data import Dataset
 from ..inference import ODE, AbstractSolver, Energy, ErrorSpace, ExactLinear, GradientDescent, Optax, infer
 from ..io import checks
-from ..learning import BP, PC, AbstractAlgorithm
+from ..learning import ALM, BP, IPC, PC, ZIL, AbstractAlgorithm, AbstractSolving, Amortised, Nudged
 from ..network import PARAMETERISATIONS, AbstractNetwork, Chain, Network, models
 from ..training import TrainConfig, check_room
-from .config import SOLVER_FLAGS, TrainFlags, pick
-from .flags import ACTIVITY_LR, SOLVER, TEST, FormFlags, InferenceFlags, SizeFlags, SourceFlags
+from .config import METHOD_FLAGS, SOLVER_FLAGS, TrainFlags, pick
+from .flags import ACTIVITY_LR, DEFAULT_SOLVERS, TEST, FormFlags, InferenceFlags, SizeFlags, SourceFlags
 from .parsing import flag
 
 EVALUATIONS = 10
@@ -110,7 +111,9 @@ def model_options(flags: TrainFlags, dataset: Dataset) -> dict[str, Any]:
 
 def make_algorithm(flags: TrainFlags, network: AbstractNetwork | None = None) -> AbstractAlgorithm:
     """Return the algorithm for a network; by default the mlp of the flags."""
-    return PC(make_solver(flags, network)) if flags.method == "pc" else BP()
+    choice, settings = METHODS[flags.method], method_settings(flags, network)
+    solver = {"solver": make_solver(flags, network)} if flags.method in DEFAULT_SOLVERS else {}
+    return choice.make(**solver, **{ARGUMENTS.get(name, name): value for name, value in settings.items()})
 
 
 def check_run(flags: TrainFlags, dataset: Dataset, shapes: bool = True) -> None:
@@ -125,7 +128,7 @@ def check_run(flags: TrainFlags, dataset: Dataset, shapes: bool = True) -> None:
         network = eqx.filter_eval_shape(make)
         algorithm = make_algorithm(flags, network)
         config.check(network, dataset, algorithm)
-        if isinstance(algorithm, PC):
+        if isinstance(algorithm, AbstractSolving):
             x, y = jnp.zeros((1, network.in_size)), jnp.zeros((1, *network.output_shape))
             eqx.filter_eval_shape(infer, network, x, y, algorithm.solver, energy=config.energy)
 
@@ -139,7 +142,7 @@ def network_options(flags: FormFlags) -> dict[str, Any]:
 def make_energy(flags: TrainFlags) -> Energy:
     """Return the energy."""
     options = pick(flags, Energy)
-    return Energy(**options if flags.method == "pc" else options | {"activity_decay": 0.0})
+    return Energy(**options if METHODS[flags.method].infers else options | {"activity_decay": 0.0})
 
 
 def train_config(flags: TrainFlags, dataset: Dataset, **settings: Any) -> TrainConfig:
@@ -167,10 +170,12 @@ def as_used(flags: TrainFlags, dataset: Dataset, network: AbstractNetwork, algor
     values["context"] = dataset.schema.context
     if dataset.schema.columns is not None and flags.test is None:
         values["test"] = TEST
-    values |= dict.fromkeys(("solver", *SOLVER_FLAGS))
-    if flags.method == "pc":
+    values |= dict.fromkeys(("solver", *SOLVER_FLAGS, *METHOD_FLAGS))
+    if METHODS[flags.method].infers:
         values["output_precision"] = config.objective.output_precision
-        values |= {"solver": flags.solver or SOLVER} | solver_settings(flags, network)
+    if flags.method in DEFAULT_SOLVERS:
+        values |= {"solver": solver_name(flags)} | solver_settings(flags, network)
+    values |= method_settings(flags, network)
     return dataclasses.replace(flags, **values)
 
 
@@ -178,6 +183,47 @@ def evaluation_interval(config: TrainConfig, dataset: Dataset) -> int:
     """Return the steps between ten evaluations in all, and at least one an epoch: enough for a curve."""
     per_epoch = config.batches(dataset).per_epoch
     return max(1, min(per_epoch, math.ceil(config.epochs * per_epoch / EVALUATIONS)))
+
+
+class MethodChoice(NamedTuple):
+    """A function that makes an algorithm, the flags that it uses apart from those of its solver, with their defaults,
+    and whether it infers activities."""
+
+    make: Callable[..., AbstractAlgorithm]
+    flags: Mapping[str, float | int | str | None] = MappingProxyType({})
+    infers: bool = True
+
+
+METHODS = {
+    "pc": MethodChoice(PC),
+    "bp": MethodChoice(BP, infers=False),
+    "ipc": MethodChoice(IPC),
+    "nudged": MethodChoice(Nudged, {"beta": 0.3, "final_beta": None, "sign": "centred"}),
+    "alm": MethodChoice(ALM, {"activity_lr": 0.25, "inference_steps": None, "penalty": 1.0, "dual_lr": 1.0}),
+    "zil": MethodChoice(ZIL, infers=False),
+    "amortised": MethodChoice(Amortised, {"start_lr": 0.003}),
+}
+
+
+def method_settings(flags: TrainFlags, network: AbstractNetwork | None = None) -> dict[str, Any]:
+    """Return the flags of the method apart from those of its solver, as used. Flags without an effect on it are
+    refused."""
+    known, solves = METHODS[flags.method].flags, flags.method in DEFAULT_SOLVERS
+    for name in (*METHOD_FLAGS, *(() if solves else ("solver", *SOLVER_FLAGS))):
+        value, infers = getattr(flags, name), METHODS[flags.method].infers
+        if name not in known and value is not None and (infers or name in METHOD_FLAGS):
+            users = [f"--method {other}" for other, choice in METHODS.items() if name in choice.flags]
+            cure = f"leave it out, or use {' or '.join(users)}" if users else "leave it out"
+            raise ValueError(f"{flag(name)} {value} has no effect with --method {flags.method}: {cure}.")
+    settings = _with_defaults(flags, known)
+    if "inference_steps" in known and settings["inference_steps"] is None:
+        settings["inference_steps"] = 2 * (flags.hidden_layers + 1 if network is None else network.layer_count)
+    return settings
+
+
+def _with_defaults(flags: TrainFlags, known: Mapping[str, Any]) -> dict[str, Any]:
+    """Return those flags that are known, with defaults for those that were left out."""
+    return {name: default if getattr(flags, name) is None else getattr(flags, name) for name, default in known.items()}
 
 
 class SolverChoice(NamedTuple):
@@ -197,28 +243,37 @@ SOLVERS = {
     "exact-linear": SolverChoice(ExactLinear, _ONE_STEP),
     "ode": SolverChoice(ODE, {"end_time": 10.0, "inference_steps": 4096, "inference_tol": 1e-3}),
 }
-ARGUMENTS = {"activity_lr": "lr", "inference_steps": "steps", "inference_tol": "tol", "end_time": "t1"}
-"""Arguments of solvers whose flags have other names."""
+ARGUMENTS = {
+    "activity_lr": "lr",
+    "inference_steps": "steps",
+    "inference_tol": "tol",
+    "end_time": "t1",
+    "start_lr": "lr",
+}
+"""Arguments of solvers and methods whose flags have other names."""
+
+
+def solver_name(flags: TrainFlags) -> str:
+    """Return the solver that was given, or the default of the method."""
+    return flags.solver or DEFAULT_SOLVERS[flags.method]
 
 
 def make_solver(flags: TrainFlags, network: AbstractNetwork | None = None) -> AbstractSolver:
     """Return the solver that the flags ask for, with the defaults for a network."""
     settings = solver_settings(flags, network)
-    return SOLVERS[flags.solver or SOLVER].make(**{ARGUMENTS.get(name, name): settings[name] for name in settings})
+    return SOLVERS[solver_name(flags)].make(**{ARGUMENTS.get(name, name): settings[name] for name in settings})
 
 
 def solver_settings(flags: TrainFlags, network: AbstractNetwork | None = None) -> dict[str, Any]:
     """Return the flags of the solver, as used. Flags without an effect on it are refused."""
-    solver = flags.solver or SOLVER
+    solver = solver_name(flags)
     known = SOLVERS[solver].flags
     for name, written in given_flags(flags).items():
         if name not in known:
             users = " or ".join(other for other, choice in SOLVERS.items() if name in choice.flags)
             used = f"the default solver, {solver}" if flags.solver is None else f"--solver {solver}"
             raise ValueError(f"{written} has no effect with {used}: leave it out, or use --solver {users}.")
-    settings = {
-        name: default if getattr(flags, name) is None else getattr(flags, name) for name, default in known.items()
-    }
+    settings = _with_defaults(flags, known)
     if solver == "adam" and not isinstance(settings["activity_lr"], float):
         raise ValueError(f"--activity-lr {flags.activity_lr} needs --solver gd: give adam a number, such as 0.01.")
     if settings["inference_steps"] is None and settings.get("activity_lr") != "auto":

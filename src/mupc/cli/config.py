@@ -20,8 +20,10 @@ FORMAT = 2
 Flags = TypeVar("Flags")
 SOLVER_FLAGS = ("activity_lr", "momentum", "inference_steps", "inference_tol", "cg_steps", "end_time")
 """Settings that not every solver has."""
+METHOD_FLAGS = ("beta", "final_beta", "sign", "penalty", "dual_lr", "start_lr")
+"""Settings that not every method has."""
 FOLLOWERS: dict[str, tuple[str, ...]] = {
-    **dict.fromkeys(("method", "solver"), ("solver", *SOLVER_FLAGS, "weight_lr", "output_precision")),
+    **dict.fromkeys(("method", "solver"), ("solver", *SOLVER_FLAGS, *METHOD_FLAGS, "weight_lr", "output_precision")),
     "parameterisation": ("init", "rate_scaling", "base_width", "base_hidden_layers"),
 }
 """Settings whose defaults follow another one."""

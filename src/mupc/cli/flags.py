@@ -16,7 +16,7 @@ Precision = Literal["float32", "tf32", "bf16", "float64"]
 AutoPrecision = Literal["auto", "float32", "tf32", "bf16", "float64"]
 RateScaling = Literal["mup", "none"]
 FigureFormat = Literal["png", "pdf", "svg"]
-Method = Literal["pc", "bp"]
+Method = Literal["pc", "bp", "ipc", "nudged", "alm", "zil", "amortised"]
 Model = Literal["mlp", "resnet", "vgg", "transformer"]
 Solver = Literal["gd", "adam", "error-space", "exact-linear", "ode"]
 
@@ -26,6 +26,8 @@ gd learn a little faster in the first epochs on digits, but 0.4 collapses after 
 MNIST at 32 layers, and 0.1 loses almost two points at 64."""
 SOLVER: Solver = "error-space"
 """The solver of `mupc train`, as of `mupc.fit`. It decides the defaults of --weight-lr and --output-precision."""
+DEFAULT_SOLVERS: dict[str, Solver] = {"pc": SOLVER, "nudged": SOLVER, "ipc": "gd", "amortised": "gd"}
+"""The solver of each method that takes one. One step of error space would leave the last two nothing of their own."""
 
 
 def hint(text: str, metavar: str | None = None) -> object:
@@ -34,11 +36,12 @@ def hint(text: str, metavar: str | None = None) -> object:
 
 
 InferenceSteps = Annotated[
-    int | None, hint("(default: gd and adam as many as hidden layers, error-space and exact-linear 1, ode 4096)")
+    int | None, hint("(default: gd and adam as many as hidden layers, alm twice all layers, ode 4096, others 1)")
 ]
-OutputPrecision = Annotated[float | None, hint("(default: error-space 0.01, others 1)")]
+OutputPrecision = Annotated[float | None, hint("(default: pc in error-space 0.01, others 1)")]
 ActivityRate = Annotated[
-    float | str | None, hint(f"(default: gd {ACTIVITY_LR['gd']:g}, adam {ACTIVITY_LR['adam']:g})", "FLOAT|auto")
+    float | str | None,
+    hint(f"(default: gd {ACTIVITY_LR['gd']:g}, adam {ACTIVITY_LR['adam']:g}, alm 0.25)", "FLOAT|auto"),
 ]
 RateScalingFlag = Annotated[RateScaling | None, hint("(default: mup with μPC, others none)")]
 TEST = 0.2
@@ -129,14 +132,17 @@ class NetworkFlags(FormFlags, SizeFlags, ModelFlags):  # the flags of the last b
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class InferenceFlags:
-    """How activities settle before the weights learn (method pc)."""
+    """How activities settle before the weights learn."""
 
     method: Method = "pc"
-    """Predictive coding, or backpropagation as a baseline on the same network."""
-    solver: Annotated[Solver | None, hint(f"(default: {SOLVER})")] = None
+    """Predictive coding, or backpropagation as a baseline on the same network; or a relative: weights that follow every
+    activity step (ipc), nudging, multipliers on the errors (alm), each layer at its own step (zil), or a second network
+    that guesses where inference ends (amortised)."""
+    solver: Annotated[Solver | None, hint(f"(default: {SOLVER}; ipc and amortised gd)")] = None
     """Gradient descent (the paper's), Adam, Gauss–Newton (reaches all layers), exact (linear) or the gradient flow."""
     activity_lr: ActivityRate = None
-    """Step size, acting on the energy of one sample (the paper's β is 64 times this); auto: gd chooses it itself."""
+    """Step size, acting on the energy of one sample (the paper's β is 64 times this); auto: gd or alm choose it
+    themselves."""
     momentum: Annotated[float | None, hint("(default: 0)")] = None
     """Momentum of gd."""
     inference_steps: InferenceSteps = None
@@ -148,6 +154,18 @@ class InferenceFlags:
     """Conjugate-gradient steps in each step of error-space."""
     end_time: Annotated[float | None, hint("(default: 10)")] = None
     """End time of ode; one step of gd takes the time --activity-lr."""
+    beta: Annotated[float | None, hint("(default: 0.3)")] = None
+    """Strength of nudging: the loss pulls on the output with β times --output-precision."""
+    final_beta: Annotated[float | None, hint("(default: stays)")] = None
+    """Strength of nudging at the end of the run; it gets there in a straight line."""
+    sign: Annotated[Literal["positive", "negative", "centred"] | None, hint("(default: centred)")] = None
+    """Direction of nudging: to the target, away from it, or both, at twice the cost."""
+    penalty: Annotated[float | None, hint("(default: 1)")] = None
+    """Weight ρ of squared errors of alm, next to their multipliers."""
+    dual_lr: Annotated[float | None, hint("(default: 1)")] = None
+    """Step size α of the multipliers of alm."""
+    start_lr: Annotated[float | None, hint("(default: 0.003)")] = None
+    """Learning rate of the second network of amortised."""
     loss: Loss = "mse"
     """Loss at the output; mse is ½ the sum of squared errors over the outputs, as in the paper."""
     output_precision: OutputPrecision = None

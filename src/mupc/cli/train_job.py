@@ -14,10 +14,10 @@ from rich.console import Console
 
 from .. import plots
 from ..data import Dataset, targets_warning
-from ..diagnostics import CreditReach, credit_reach
+from ..diagnostics import CreditReach, algorithm_reach, credit_reach
 from ..inference import infer
 from ..io import counted, find_checkpoint, json_ready, only_writer
-from ..learning import PC, SCHEDULES, AbstractAlgorithm
+from ..learning import BP, PC, SCHEDULES, AbstractAlgorithm
 from ..network import AbstractNetwork
 from ..prediction import RUN_MODEL, RUN_SCHEMA, Model, how_to_go_on, run_schema, save
 from ..training import BACK_TO, FitResult, TrainConfig, TrainStatus, fit
@@ -180,8 +180,7 @@ class ReachMeter:
     """Measure credit reach on the first training batch."""
 
     def __init__(self, algorithm: AbstractAlgorithm, config: TrainConfig, dataset: Dataset) -> None:
-        self.solver = algorithm.solver if isinstance(algorithm, PC) else None
-        self.config = config
+        self.algorithm, self.config = algorithm, config
         batch = slice(0, config.batches(dataset).batch_size)
         self.x = dataset.normalisation(dataset.train.raw[batch])
         self.y = dataset.encode(dataset.train.targets[batch])
@@ -192,13 +191,18 @@ class ReachMeter:
         return None if found is None else found.regime
 
     def reach(self, network: AbstractNetwork) -> CreditReach | None:
-        """Return the credit reach of a network; None without inference, or if the network is not finite any more."""
-        if self.solver is None:
+        """Return the credit reach of a network; None for backpropagation itself, or if the network is not finite any
+        more."""
+        if isinstance(self.algorithm, BP):
             return None
-        config = self.config
-        solution = infer(network, self.x, self.y, self.solver, energy=config.energy, precision=config.precision)
-        base = config.base(network)
-        found = credit_reach(network, solution, self.x, self.y, optimiser=config.optimiser, base=base)
+        config, given = self.config, (self.x, self.y)
+        options: Any = {"optimiser": config.optimiser, "base": config.base(network)}
+        if isinstance(self.algorithm, PC):
+            solver, precision = self.algorithm.solver, config.precision
+            solution = infer(network, *given, solver, energy=config.energy, precision=precision)
+            found = credit_reach(network, solution, *given, **options)
+        else:
+            found = algorithm_reach(network, self.algorithm, *given, energy=config.energy, **options)
         return found if np.all(np.isfinite(found.gradient_norms)) else None
 
 

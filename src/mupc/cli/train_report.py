@@ -9,9 +9,9 @@ from ..inference import ErrorSpace
 from ..io.progress import clock, percent
 from ..learning import PC
 from ..training import BACK_TO, SCORES, FitResult
-from .building import given_flags
+from .building import METHODS, given_flags
 from .config import TrainFlags
-from .flags import ACTIVITY_LR, SOLVER
+from .flags import ACTIVITY_LR, DEFAULT_SOLVERS, SOLVER
 from .parsing import flag
 from .runner import Session
 
@@ -28,9 +28,9 @@ Summary = dict[str, Any]
 
 def notes(given: TrainFlags, used: TrainFlags) -> list[str]:
     """Return what a user should know before a run begins: flags without an effect, and steps that cost much."""
-    if used.method == "bp":
+    if not METHODS[used.method].infers:
         without = given_flags(given, "solver", "output_precision", "activity_decay").values()
-        return [f"{written} has no effect with --method bp" for written in without]
+        return [f"{written} has no effect with --method {used.method}" for written in without]
     layers = used.hidden_layers
     if used.solver not in ACTIVITY_LR or used.inference_steps != layers or layers < VERY_DEEP:
         return []
@@ -74,7 +74,7 @@ def instabilities(flags: TrainFlags, records: list[Record]) -> list[str]:
     if trained:
         best, last = min(trained, key=lambda record: record["train_loss"]), trained[-1]
         if last["train_loss"] > 3 * best["train_loss"]:
-            descends = flags.method == "pc" and flags.solver in ACTIVITY_LR
+            descends = flags.activity_lr is not None
             cure = "lower --activity-lr, then --weight-lr" if descends else "lower --weight-lr"
             rise = f"from {best['train_loss']:.3g} at step {best['step']} to {last['train_loss']:.3g}"
             falling = ", or use --schedule cosine" if flags.schedule == "constant" else ""
@@ -143,13 +143,13 @@ def describe_reach(flags: TrainFlags, reach: Record) -> str:
 
 
 def _cure(flags: TrainFlags) -> str:
-    if flags.method == "pc" and flags.solver not in (None, SOLVER):
+    if flags.method in DEFAULT_SOLVERS and flags.solver not in (None, SOLVER):
         defaults = PC(ErrorSpace()).defaults  # what was given would stay
         better = {"weight_lr": defaults.weight_lr, "output_precision": defaults.output_precision}
         given = [
             f"{flag(name)} {value:g}" for name, value in better.items() if getattr(flags, name) not in (None, value)
         ]
-        return " ".join([f"--solver {SOLVER}", *given])
+        return " ".join([f"--solver {SOLVER}" if flags.method == "pc" else f"--method pc --solver {SOLVER}", *given])
     if flags.parameterisation != "mupc":
         return "--parameterisation mupc"
     return "--optimiser adam" if LEARNING_LIMITS[flags.optimiser].share else "--optimiser lion"

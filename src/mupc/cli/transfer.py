@@ -1,7 +1,7 @@
 """`mupc transfer`: its flags. `transfer_job.py` does the work, once the flags are parsed."""
 
 import dataclasses
-from typing import Annotated
+from typing import Annotated, Literal
 
 import tyro
 
@@ -11,7 +11,6 @@ from .flags import (
     FormFlags,
     InferenceSteps,
     Loss,
-    Method,
     OutputPrecision,
     Solver,
     SourceFlags,
@@ -78,7 +77,7 @@ class TransferLearningFlags:
     """Passes through the training data; may be a fraction."""
     batch_size: int = 64
     """Samples per step."""
-    method: Method = "pc"
+    method: Literal["pc", "bp"] = "pc"
     """Predictive coding, or backpropagation as a baseline on the same networks."""
     solver: Annotated[Solver | None, hint(f"(default: {TUNED_SOLVER})")] = None
     """How to infer. The rates of gd and adam are tuned, too."""

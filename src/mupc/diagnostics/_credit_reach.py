@@ -7,9 +7,17 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ..inference import Energy, Solution, as_targets, check_solution, half_squares
+from ..inference import Energy, Solution, as_energy, as_targets, check_solution, half_squares
 from ..io import checks
-from ..learning import Optimiser, as_at_base, backprop_gradients, checked_inputs, solution_gradients
+from ..learning import (
+    AbstractAlgorithm,
+    Optimiser,
+    algorithm_gradients,
+    as_at_base,
+    backprop_gradients,
+    checked_inputs,
+    solution_gradients,
+)
 from ..network import AbstractNetwork, BaseSize, Rows
 
 
@@ -46,7 +54,7 @@ class Evidence(NamedTuple):
     - `learning_fraction`: of the layers. Below 0.5: `shallow`.
     - `smallest_cosine`: to backpropagation, among the layers that learn. Above 0.99: `backprop-like`.
     - `relative_gradient`: the norm of the activity gradient over that of the remaining hidden errors. At most 0.01:
-      `equilibrium`, otherwise `unconverged`.
+      `equilibrium`, otherwise `unconverged`. Not known: `unlike backprop`.
     """
 
     learning_fraction: float
@@ -59,6 +67,8 @@ class Evidence(NamedTuple):
             return "shallow"
         if self.smallest_cosine > SAME_DIRECTION:
             return "backprop-like"
+        if np.isnan(self.relative_gradient):
+            return "unlike backprop"
         return "equilibrium" if self.relative_gradient <= AT_REST else "unconverged"
 
 
@@ -141,20 +151,72 @@ def credit_reach(
     mupc.credit_reach(network, solution, x, y).regime      # 'shallow'
     ```
     """
-    if epsilon is not None:
-        checks.number("epsilon", epsilon, at_least=0)
-    if base is not None and network.why_no_rate_rule is not None:
-        raise checks.ArgumentError("base", f"has no rule for {network.why_no_rate_rule}.", "Leave it out.")
     check_solution(solution)
     energy = solution.objective
-    plain = Energy(loss=energy.loss, output_precision=energy.output_precision)
+    plain = _without_penalties(energy)
     weights, inputs = checked_inputs(network, solution, x)
     gradients = solution_gradients(weights, solution, inputs, plain)
+    exact = backprop_gradients(network, x, y, energy=plain) if solution.input is None and x is not None else None
+    left = float(jnp.sqrt(2 * jnp.sum(half_squares(solution.errors))))
+    relative = float(solution.gradient_norm) / left if left > 0 else np.nan
+    found = _compare(gradients, exact, optimiser, epsilon, base)
+    shares = _energy_shares(network, solution, y, energy)
+    return dataclasses.replace(
+        found, energy_shares=shares, evidence=found.evidence._replace(relative_gradient=relative)
+    )
+
+
+def algorithm_reach(
+    network: AbstractNetwork,
+    algorithm: AbstractAlgorithm,
+    x: Rows,
+    y: Rows,
+    *,
+    energy: Energy | None = None,
+    optimiser: str = "adam",
+    base: BaseSize | None = None,
+) -> CreditReach:
+    """Measure how far down the weight gradients of any algorithm reach, and how close they are to backpropagation's.
+
+    There are no shares of the energy, and an algorithm whose gradients point elsewhere is `unlike backprop`.
+
+    **Arguments:** the network, the algorithm, inputs and targets of a batch, and `energy`, `optimiser` and `base` as
+    `mupc.fit` takes them.
+
+    **Example:**
+
+    ```python
+    import jax.numpy as jnp, jax.random as jr, mupc
+
+    network = mupc.Network(in_size=8, out_size=3, width=16, hidden_layers=4, key=jr.key(0))
+    reach = mupc.algorithm_reach(network, mupc.ZIL(), jnp.ones((2, 8)), jnp.array([0, 2]))
+    reach.learning_layers, reach.regime      # (5, 'backprop-like')
+    ```
+    """
+    plain = _without_penalties(as_energy(energy, algorithm.defaults.output_precision))
+    gradients = algorithm_gradients(network, x, y, algorithm, energy=plain)
+    return _compare(gradients, backprop_gradients(network, x, y, energy=plain), optimiser, None, base)
+
+
+def _without_penalties(energy: Energy) -> Energy:
+    """Return an energy without weight penalties, which carry no credit."""
+    return Energy(loss=energy.loss, output_precision=energy.output_precision)
+
+
+def _compare(
+    gradients: AbstractNetwork,
+    exact: AbstractNetwork | None,
+    optimiser: str,
+    epsilon: int | float | None,
+    base: BaseSize | None,
+) -> CreditReach:
+    """Compare gradients with those of backpropagation (None: there are none), and with what an optimiser needs."""
+    if epsilon is not None:
+        checks.number("epsilon", epsilon, at_least=0)
+    if base is not None and gradients.why_no_rate_rule is not None:
+        raise checks.ArgumentError("base", f"has no rule for {gradients.why_no_rate_rule}.", "Leave it out.")
     pc = _rows(gradients)
-    if solution.input is None and x is not None:
-        bp = _rows(backprop_gradients(network, x, y, energy=plain))
-    else:
-        bp = [np.full_like(row, np.nan) for row in pc]
+    bp = [np.full_like(row, np.nan) for row in pc] if exact is None else _rows(exact)
     norms, backprop_norms = (np.array([np.linalg.norm(row) for row in rows]) for rows in (pc, bp))
     sizes, backprop_sizes = _sizes(pc), _sizes(bp)
     dots = np.array([np.dot(a, b) for a, b in zip(pc, bp, strict=True)])
@@ -162,22 +224,21 @@ def credit_reach(
     seen = sizes if base is None else _sizes(_rows(as_at_base(gradients, BaseSize(*base))))
     least = learning_threshold(seen, optimiser) if epsilon is None else epsilon
     learns = layers_that_learn(seen, optimiser, epsilon)
-    left = float(jnp.sqrt(2 * jnp.sum(half_squares(solution.errors))))
     return CreditReach(
-        names=network.layer_names,
+        names=gradients.layer_names,
         gradient_norms=norms,
         entry_sizes=sizes,
         backprop_norms=backprop_norms,
         backprop_sizes=backprop_sizes,
         backprop_cosines=cosines,
-        energy_shares=_energy_shares(network, solution, y, energy),
-        threshold=least if base is None else least * _gradient_growth(network, base),
+        energy_shares=np.full(len(norms), np.nan),
+        threshold=least if base is None else least * _gradient_growth(gradients, base),
         learning_layers=int(learns.sum()),
         reach=len(learns) if learns.all() else int(np.argmin(learns[::-1])),
         evidence=Evidence(
             learning_fraction=float(learns.mean()),
             smallest_cosine=float(np.min(cosines[learns])) if learns.any() else np.nan,
-            relative_gradient=float(solution.gradient_norm) / left if left > 0 else np.nan,
+            relative_gradient=np.nan,
         ),
     )
 

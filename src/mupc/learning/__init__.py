@@ -2,6 +2,7 @@
 
 from ._algorithm import AbstractAlgorithm, AlgorithmState, Defaults, LearningContext, StepReport
 from ._alm import ALM
+from ._amortised import Amortised
 from ._bp import BP
 from ._gradients import backprop_gradients, checked_inputs, solution_gradients, weight_gradients
 from ._ipc import IPC
