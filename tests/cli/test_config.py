@@ -7,9 +7,9 @@ import pytest
 
 import mupc as library
 from mupc.cli import train_job, train_report
-from mupc.cli.building import SOLVERS, as_used, build, load_data
-from mupc.cli.config import SOLVER_FLAGS, TrainFlags, from_dict, load
-from mupc.cli.flags import SOLVER
+from mupc.cli.building import METHODS, SOLVERS, as_used, build, load_data, make_algorithm
+from mupc.cli.config import METHOD_FLAGS, SOLVER_FLAGS, TrainFlags, from_dict, load
+from mupc.cli.flags import DEFAULT_SOLVERS, SOLVER
 from mupc.cli.format_1 import DEFAULTS
 
 SMALL = {"width": 8, "hidden_layers": 3, "epochs": 0.5}
@@ -78,12 +78,23 @@ def test_every_value_is_kept_as_used(solver):
     activation = "linear" if solver == "exact-linear" else "relu"
     found = used(**SMALL, solver=solver, activation=activation)
     assert found.solver == (solver or SOLVER)
-    meaningless = set(SOLVER_FLAGS) - set(SOLVERS[found.solver].flags)
+    meaningless = {*SOLVER_FLAGS, *METHOD_FLAGS} - set(SOLVERS[found.solver].flags)
     off = {"data_dir", "target", "test", "context", "inference_tol", "blocks", "convolutions", "vgg", "heads"}
     assert {name for name, value in vars(found).items() if value is None} - off == meaningless
     assert found.output_precision == (0.01 if found.solver == "error-space" else 1.0)
     assert found.weight_lr == (REACHING if found.solver == "error-space" else 0.2)
     assert used(**vars(found)) == found
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_every_value_of_a_method_is_kept_as_used(method):
+    """Flags of other methods, and of solvers where there is none, are None."""
+    found = used(**SMALL, method=method)
+    known = {*METHODS[method].flags, *(SOLVERS[found.solver].flags if method in DEFAULT_SOLVERS else ())}
+    kept = {name for name in (*SOLVER_FLAGS, *METHOD_FLAGS) if getattr(found, name) is not None}
+    assert kept == known - {"inference_tol", "final_beta"}
+    assert used(**vars(found)) == found
+    assert found.weight_lr == make_algorithm(found).defaults.weight_lr
 
 
 def test_backpropagation_as_used():

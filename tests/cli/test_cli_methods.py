@@ -1,0 +1,61 @@
+"""Commands with `--method`: the relatives of predictive coding, from flags to a run folder."""
+
+import re
+import typing
+
+import jax
+import numpy as np
+import pytest
+
+import mupc as library
+from mupc.cli import flags
+from mupc.cli.building import METHODS
+from mupc.cli.config import METHOD_FLAGS
+
+QUICK = ("--hidden-layers", "3", "--width", "8", "--epochs", "0.5", "--no-tensorboard", "--quiet")
+
+
+def test_flags_follow_the_methods():
+    assert typing.get_args(flags.Method) == tuple(METHODS)
+    assert set(flags.DEFAULT_SOLVERS) < set(METHODS)
+    solvers = {"activity_lr", "inference_steps"}
+    assert {name for choice in METHODS.values() for name in choice.flags} - solvers == set(METHOD_FLAGS)
+
+
+@pytest.mark.parametrize(
+    ("argv", "message"),
+    [
+        (["--beta", "0.1"], "--beta 0.1 has no effect with --method pc: leave it out, or use --method nudged"),
+        (["--method", "nudged", "--beta", "0"], "--beta must be greater than 0, got 0"),
+        (["--method", "nudged", "--sign", "up"], "centred"),
+        (["--method", "alm", "--solver", "gd"], "--solver gd has no effect with --method alm: leave it out"),
+        (["--method", "alm", "--momentum", "0.5"], "--momentum 0.5 has no effect with --method alm"),
+        (["--method", "alm", "--penalty", "-1"], "--penalty must be greater than 0, got -1"),
+        (["--method", "ipc", "--inference-tol", "0.1"], "has a tolerance, and iPC takes every step"),
+        (["--method", "zil", "--skip", "2"], "--skip 2 lets errors reach a layer at several steps"),
+        (["--method", "amortised", "--model", "resnet"], "is a Chain, and an amortised start is for layers of equal"),
+        (["--method", "zil", "--dual-lr", "0.5"], "--dual-lr 0.5 has no effect with --method zil: .* --method alm"),
+    ],
+)
+def test_mistakes(mupc, tmp_path, argv, message):
+    run = mupc("train", *argv, "--out", tmp_path / "run")
+    assert run.code == 2 and not (tmp_path / "run").exists()
+    assert len(run.err.splitlines()) == 1
+    assert re.search(message, run.err), run.err
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("method", sorted(set(METHODS) - {"pc", "bp"}))
+def test_runs_go_on_and_repeat(mupc, train, method):
+    whole = train("--method", method, *QUICK, tiny=False)
+    assert whole.code == 0, whole.err
+    summary = whole.json("summary.json")
+    assert summary["credit_reach"]["layers"] == 4 and summary["credit_reach"]["regime"]
+    again = train("--config", whole.folder, "--epochs", "0.25", "--quiet", "--no-tensorboard", tiny=False, name="again")
+    assert again.code == 0, again.err
+    longer = mupc("train", "--resume", again.folder, "--epochs", "0.5", "--quiet")
+    assert longer.code == 0, longer.err
+    repeated = train("--config", whole.folder, "--quiet", "--no-tensorboard", tiny=False, name="repeated")
+    one, two = (jax.tree.leaves(library.load(run.folder).network) for run in (whole, repeated))
+    for a, b in zip(one, two, strict=True):
+        np.testing.assert_array_equal(a, b)
