@@ -14,7 +14,7 @@ from ..io import checks
 from ..network import AbstractNetwork, Network, Outputs, Precision, PRNGKeyArray, Real
 from ._algorithm import AlgorithmState, Defaults, LearningContext, StepReport, refuse_unsupervised
 from ._gradients import solution_gradients
-from ._pc import PC, AbstractSolving
+from ._pc import AbstractSolving
 
 Errors = Float[Array, "layers batch width"]
 EPSILON = 1e-12
@@ -61,7 +61,7 @@ class Amortised(AbstractSolving):
 
     @property
     def defaults(self) -> Defaults:
-        return PC(self.solver).defaults
+        return Defaults(weight_lr=0.05, unscaled_weight_lr=0.02, output_precision=1.0)
 
     def check(self, network: AbstractNetwork, energy: Energy, unsupervised: bool) -> None:
         refuse_unsupervised("an amortised start", unsupervised)

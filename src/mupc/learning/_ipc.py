@@ -66,7 +66,7 @@ class IPC(AbstractSolving):
 
     @property
     def defaults(self) -> Defaults:
-        return Defaults(weight_lr=0.02, unscaled_weight_lr=0.01, output_precision=1.0)
+        return Defaults(weight_lr=0.05, unscaled_weight_lr=0.02, output_precision=1.0)
 
     def check(self, network: AbstractNetwork, energy: Energy, unsupervised: bool) -> None:
         """Accept everything: solvers check the problem themselves."""
