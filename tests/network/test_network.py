@@ -157,6 +157,9 @@ class Framed(mupc.AbstractNetwork):
     def prediction_errors(self, activities, x, precision):
         return self.inner.prediction_errors(activities, x, precision)
 
+    def error_change(self, new, activities, x, precision):
+        return self.inner.error_change(new.inner, activities, x, precision)
+
     def backpropagate(self, x, output_error, precision):
         gradients, output = self.inner.backpropagate(x, output_error, precision)
         return eqx.tree_at(lambda network: network.inner, self, gradients), output

@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+from jaxtyping import Array, Int
 
 from ..inference import (
     ODE,
@@ -15,10 +16,11 @@ from ..inference import (
     Batch,
     Energy,
     ExactLinear,
+    add,
     pose,
 )
 from ..io import checks
-from ..network import AbstractNetwork, Outputs, Precision, PRNGKeyArray
+from ..network import AbstractNetwork, Precision, PRNGKeyArray
 from ._algorithm import AlgorithmState, Defaults, LearningContext, StepReport
 from ._gradients import error_gradients, with_penalties
 from ._pc import AbstractSolving
@@ -87,7 +89,7 @@ class IPC(AbstractSolving):
         nothing = jnp.zeros_like(context.gradient_sizes(state.network))
         report = StepReport(loss, problem.value(start), nothing)
         progress = _Progress(state, _batch_at(batch, found), solver.init(problem, start), report)
-        progress = jax.lax.fori_loop(0, solver.steps, lambda _, at: _advance(solver, at, context), progress)
+        progress = jax.lax.fori_loop(0, solver.steps, lambda i, at: _advance(solver, at, context, i), progress)
         return dataclasses.replace(progress.state, step=state.step + 1), progress.report._replace(loss=loss)
 
     def why_no_kernels(
@@ -102,8 +104,8 @@ def _batch_at(batch: Batch, found: Arrays) -> Batch:
     return dataclasses.replace(batch, x=x, activities=found.activities, known=(found.errors, found.output))
 
 
-def _advance(solver: AbstractSolver, progress: _Progress, context: LearningContext) -> _Progress:
-    """Move the activities, then the weights."""
+def _advance(solver: AbstractSolver, progress: _Progress, context: LearningContext, index: Int[Array, ""]) -> _Progress:
+    """Move the activities, then the weights. The last step reports the sizes of its gradients."""
     state, batch, solver_state, report = progress
     network = context.policy.cast(state.network)
     problem: AbstractProblem = pose(network, batch, context.energy, context.policy)
@@ -114,13 +116,10 @@ def _advance(solver: AbstractSolver, progress: _Progress, context: LearningConte
     gradients = with_penalties(gradients, network, context.learned_energy)
     learnt = dataclasses.replace(state.descended(gradients, context), step=state.step)
     moved = _batch_at(batch, found)
-    known = _after_learning(network, context.policy.cast(learnt.network), moved, context.policy)
-    report = report._replace(energy=problem.value(point), gradient_sizes=context.gradient_sizes(gradients))
+    new, full = context.policy.cast(learnt.network), context.policy.full
+    # added to what is known, so that errors of layers that did not learn stay as exact as they were
+    known = add(moved.known, network.error_change(new, moved.activities, moved.x, full))
+    is_last = index == solver.steps - 1
+    sizes = jax.lax.cond(is_last, lambda: context.gradient_sizes(gradients), lambda: report.gradient_sizes)
+    report = report._replace(energy=problem.value(point), gradient_sizes=sizes)
     return _Progress(learnt, dataclasses.replace(moved, known=known), solver_state, report)
-
-
-def _after_learning(old: AbstractNetwork, new: AbstractNetwork, batch: Batch, policy: Precision) -> tuple[Any, Outputs]:
-    """Return errors and output after a change of the weights: what they were, plus the change. So errors of layers that
-    have not learnt stay as exact as they were."""
-    before, after = (network.prediction_errors(batch.activities, batch.x, policy.full) for network in (old, new))
-    return jax.tree.map(lambda known, b, a: known + (a - b), batch.known, before, after)

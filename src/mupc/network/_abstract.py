@@ -73,6 +73,13 @@ class AbstractNetwork(eqx.Module):
         """Return the prediction errors of these activities, and the output that the last of them predicts."""
 
     @abc.abstractmethod
+    def error_change(
+        self, new: "AbstractNetwork", activities: PyTree, x: Inputs, precision: Precision
+    ) -> tuple[PyTree, Outputs]:
+        """Return how the errors of these activities, and the output, change if weights become those of `new`: exactly
+        zero where weights stay."""
+
+    @abc.abstractmethod
     def local_gradients(
         self, x: Inputs, activities: PyTree, errors: PyTree, output_error: Outputs, precision: Precision
     ) -> "AbstractNetwork":

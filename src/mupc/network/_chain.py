@@ -287,6 +287,12 @@ class Chain(AbstractNetwork):
         predicted = (part.each(apply, u) for part, u in zip(chain.hidden, inputs, strict=True))
         return tuple(map(jnp.subtract, activities, predicted)), apply(chain.readout, top[0])
 
+    def error_change(
+        self, new: AbstractNetwork, activities: Latents, x: Inputs, precision: Precision
+    ) -> tuple[Latents, Outputs]:
+        before, after = (chain.prediction_errors(activities, x, precision) for chain in (self, new))
+        return jax.tree.map(jnp.subtract, after, before)
+
     def local_gradients(
         self, x: Inputs, activities: Latents, errors: Latents, output_error: Outputs, precision: Precision
     ) -> "Chain":

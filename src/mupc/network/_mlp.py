@@ -168,12 +168,23 @@ class Network(AbstractNetwork):
 
     def prediction_errors(self, activities: Activities, x: Inputs, precision: Precision) -> tuple[Activities, Outputs]:
         """Return the errors (H, B, N), and the output (B, C) that the last activities predict."""
+        predicted, output = self._predictions(activities, x, precision)
+        return activities - predicted - skipped(activities, self.skip), output
+
+    def _predictions(self, activities: Activities, x: Inputs, precision: Precision) -> tuple[Activities, Outputs]:
+        """Return what the weights predict, without skips, and the output: linear in the weights."""
         first, hidden, last = self.multipliers
         phi = self.activation(activities)
         into_first = self.input.affine(x, first, precision)[None]
         predicted = jnp.concatenate([into_first, self.hidden.affine(phi[:-1], hidden, precision)])
-        output = self.readout.affine(phi[-1], last, precision)
-        return activities - predicted - skipped(activities, self.skip), output
+        return predicted, self.readout.affine(phi[-1], last, precision)
+
+    def error_change(
+        self, new: AbstractNetwork, activities: Activities, x: Inputs, precision: Precision
+    ) -> tuple[Activities, Outputs]:
+        change: Network = jax.tree.map(jnp.subtract, new, self)
+        predicted, output = change._predictions(activities, x, precision)
+        return -predicted, output
 
     def backward_pass(self, activities: Activities, output_error: Outputs, precision: Precision) -> Activities:
         """Carry an error of the output back to every layer: the transpose of the linearised forward pass."""
