@@ -243,7 +243,9 @@ def _vgg_layers(depth: int) -> tuple[tuple[int, int, bool], ...]:
     return VGG_LAYERS["vgg5"][:depth]
 
 
-def build(method: FigureMethod, dataset: Dataset, activation: str, width: int, depth: int, seed: int) -> AbstractNetwork:
+def build(
+    method: FigureMethod, dataset: Dataset, activation: str, width: int, depth: int, seed: int
+) -> AbstractNetwork:
     """Return the network that a method trains, before training."""
     import jax.random as jr
 

@@ -176,7 +176,8 @@ def choose(tuning: list[TrainingCell], finished: Finished) -> tuple[float, float
 
 
 def tuning_rank(found: Row) -> tuple[bool, float, float]:
-    """Return what tuning runs are ranked by, the best highest: the accuracy, then the loss; of a text the loss alone."""
+    """Return what tuning runs are ranked by, the best highest: the accuracy and then the loss, or only the loss of a
+    text."""
     loss = found["validation_loss"]
     accuracy = 0.0 if PERPLEXITY in found else found["validation_accuracy"] or 0.0
     return not found["diverged"], accuracy, -math.inf if loss is None else -loss
@@ -225,7 +226,7 @@ def run_followed(cell: TrainingCell, context: RunContext) -> Row:
     and where the data set was without its test split, score that once, at the end."""
     measure = None if cell.validation else credit_measure(cell, load_for(cell, context))
     dataset, (result,) = train([cell], context, measure and {"credit": measure})
-    row = training_row(cell, dataset, result, ("credit",) if measure else ())
+    row = training_row(cell, dataset, result, ("credit",) if measure else ()) | {"layers": result.network.layer_count}
     if measure is not None:
         credit = row["history"].pop("credit")
         row["history"] |= {name: [found[name] for found in credit] for name in CREDIT}

@@ -13,6 +13,8 @@ MOMENTS = {"$t = 0$": None, "after a tenth of training": 0.1, "at the end": 1.0}
 """Titles of the maps of that ratio, and the part of training that has passed; None is before training."""
 WIDE = (8.0, 4.4)
 """Width and height of a figure as wide as a page, in inches."""
+TALL = (6.4, 6.4)
+"""Width and height of a figure of three panels, one below the other, in inches."""
 COLOURS = {"mupc": style.BLUE, "sp": style.RED, "error-space": style.RED, "bp": style.GREEN}
 """Colours by how the name of a method begins."""
 
@@ -51,6 +53,47 @@ def draw_accuracy_over_epochs(record: Record, path: PathLike, labels: Labels) ->
         if trained:  # the untrained network, at chance, would flatten everything that follows
             panel.set_ylim(max(0, min(trained) - 1), max(trained) + 0.5)
         style.legend_outside(figure, panel)
+
+
+def draw_credit_over_epochs(record: Record, path: PathLike, labels: Labels) -> None:
+    """Draw the score over epochs for each method, and below it where the weight gradients of those that infer come
+    from: the cosine to BP's (median over nodes solid, smallest dotted) and the energy in hidden nodes."""
+    config, methods = record["config"], _methods(record["config"])
+    is_text = config["most"] is not None
+    names = ("validation perplexity" if is_text else ACCURACY, "cosine to BP", "energy in\nhidden nodes (%)")
+    layout: Options = {"sharex": True, "height_ratios": (2, 1, 1), "xlabel": "epoch", "ylabel": names}
+    with style.saved_panels(path, 3, 1, record, size=TALL, **layout) as (figure, ((score,), (cosine,), (energy,))):
+        for method, colour in zip(methods, style.cycle(len(methods)), strict=True):
+            runs, look = trained_runs(record, method=method), {"color": colour}
+            if not runs:
+                continue
+            if is_text:
+                _plot_history(score, runs, "validation_perplexity", **look, label=labels[method])
+                ends = [run["history"]["epoch"][-1] for run in runs], [run["test_perplexity"] for run in runs]
+                score.plot(*ends, "s", ms=6, mec="white", clip_on=False, zorder=9, **look)
+            else:
+                plot_accuracy(score, runs, "epoch", **look, label=labels[method])
+            if "median_cosine" in runs[0]["history"]:
+                _plot_history(cosine, runs, "median_cosine", **look)
+                _plot_history(cosine, runs, "smallest_cosine", ls=":", **look)
+                _plot_history(energy, runs, "hidden_energy", 100, **look)
+        if is_text:
+            score.set_yscale("log")
+            score.yaxis.set_major_formatter("{x:g}")
+            score.yaxis.set_minor_formatter("{x:g}")
+        else:
+            style.accuracy_axis(score)
+        copy = any(run.get("official_data") is False for run in trained_runs(record))
+        score.set_title(style.written(config["data"]) + (" (JPEG copy)" if copy and not is_text else ""))
+        cosine.axhline(1, color="black", lw=1, ls=":")
+        energy.set_ylim(bottom=0)
+        style.legend_outside(figure, score, loc="outside upper center", ncols=2)
+
+
+def _plot_history(panel: Axes, runs: list[Record], name: str, scale: float = 1, **look: Any) -> None:
+    """Plot one quantity of the history over epochs."""
+    curves = [[scale * value for value in style.numbers(run["history"][name])] for run in runs]
+    style.plot_band(panel, shortest_steps(runs, "epoch"), curves, **look)
 
 
 def draw_accuracy_over_width(record: Record, path: PathLike, labels: Labels) -> None:

@@ -166,8 +166,8 @@ def describe_run(
 
 
 def _upgraded(about: dict[str, Any]) -> dict[str, Any]:
-    """Return what a checkpoint says in today's words: rates were not scaled, images were turned, an optax transformation
-    has no other rate, and since format 2 the solver is part of an algorithm."""
+    """Return what a checkpoint says in today's words: rates were not scaled, images were turned by the
+    default, an optax transformation has no other rate, and since format 2 the solver is part of an algorithm."""
     if not isinstance(about.get("settings"), dict):
         return about
     settings = dict(about["settings"])

@@ -1,0 +1,384 @@
+"""Convolutional networks and a transformer in error space and with BP: `conv-resnet`, `conv-depth`, `vgg5` and
+`shakespeare`.
+
+The paper presets are for one accelerator, and no run should take ten minutes there: `protocols.md` has the estimates.
+The quick ones take one to two minutes each on two CPU cores.
+"""
+
+import dataclasses
+import statistics
+from pathlib import Path
+from typing import ClassVar
+
+from .. import plots
+from . import _training
+from ._claims import Claim, Finding, MissingCellsError, judge, require
+from ._declaration import presets, protocol
+from ._figure import Figure, FigureCell, Finished, Row, RunContext, Table, by_slug, select
+from ._methods import METHODS, PAPER_BATCH, PRECISIONS
+from ._training import Rates, TrainingCell, TrainingConfig, TrainingRuns, run_followed
+
+HEADLINE, *OTHERS = (f"error-space-{precision:g}" for precision in PRECISIONS)
+COST_STEPS, COST_EVERY = 250, 50
+"""Steps that are timed for a ratio of costs, and those in one interval. The first interval does not count."""
+
+
+@dataclasses.dataclass(frozen=True)
+class ModelConfig(TrainingConfig):
+    """Training runs of one model, with the methods whose names begin with `prefix`.
+
+    Each limit is for error space at the first λ, and None makes no claim. `least`: test accuracy in per cent. `near`:
+    points below BP. `either`: whether one of these two is enough. `most`: test perplexity. `near_share`: the share by
+    which it may be above BP's. `cost`: the time of a step in units of BP's.
+    """
+
+    prefix: str = "resnet"
+    least: float | None = None
+    near: float | None = None
+    either: bool = False
+    most: float | None = None
+    near_share: float | None = None
+    cost: float | None = None
+
+    @property
+    def headline(self) -> str:
+        return f"{self.prefix}-{HEADLINE}"
+
+    @property
+    def bp(self) -> str:
+        return f"{self.prefix}-bp"
+
+
+@dataclasses.dataclass(frozen=True)
+class StepCostCell(FigureCell):
+    """The time of a training step with two methods, measured one after the other."""
+
+    family: ClassVar[str] = "step-cost"
+    words: ClassVar[str] = "time of a step of {costly} and of {cheap}, N={width} H={depth}"
+
+    costly: str
+    cheap: str
+    activation: str
+    width: int
+    depth: int
+    data: str
+    augment: bool
+    verify: bool
+    precision: str
+
+    def run(self, method: str, steps_per_epoch: int) -> TrainingCell:
+        """Return the run that is timed, of `COST_STEPS` steps."""
+        shared = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)[2:]}
+        timed = {"epochs": COST_STEPS / steps_per_epoch, "evaluate_every": COST_EVERY}
+        return TrainingCell(method, eta=1e-3, beta=0.0, seed=0, validation=0.0, **shared, **timed)
+
+
+def cells(config: ModelConfig, finished: Finished) -> list[FigureCell]:
+    """Return the training runs, and the one that measures what a step costs."""
+    found = _training.cells(config, finished)
+    if config.cost is None:
+        return found
+    sizes = (config.activations[0], config.widths[0], max(config.depths))
+    data = (config.data, config.augment, config.verify, config.precision)
+    return [*found, StepCostCell(config.headline, config.bp, *sizes, *data)]
+
+
+def run_cell(cell: TrainingCell | StepCostCell, context: RunContext) -> Row:
+    """Train one network, or time the steps of two."""
+    return run_cost(cell, context) if isinstance(cell, StepCostCell) else run_followed(cell, context)
+
+
+def run_cost(cell: StepCostCell, context: RunContext) -> Row:
+    """Time a step of both methods, and return the ratio as well."""
+    seconds = {}
+    for name, method in (("costly_seconds", cell.costly), ("cheap_seconds", cell.cheap)):
+        train = _training.load_for(cell.run(method, 1), context).train
+        run = cell.run(method, len(train) // METHODS[method].batch_size)
+        _, (result,) = _training.train([run], dataclasses.replace(context, scratch=None))
+        seconds[name] = result.seconds_per_step
+    return seconds | {"ratio": seconds["costly_seconds"] / seconds["cheap_seconds"]}
+
+
+@dataclasses.dataclass(frozen=True)
+class ModelRuns:
+    """The finished runs of a model on all seeds."""
+
+    config: ModelConfig
+    table: Table
+
+    def rows(self, method: str) -> Table:
+        config = self.config
+        size = config.activations[0], config.widths[0], max(config.depths)
+        return TrainingRuns(config, self.table).rows(method, *size)
+
+    def scores(self, method: str) -> list[float]:
+        """Return the test accuracy in per cent at the end, or the test perplexity of a text, seed by seed."""
+        rows = self.rows(method)
+        if self.config.most is None:
+            return [100 * row["test_accuracy"] for row in rows]
+        return [row["test_perplexity"] for row in rows]
+
+    def mean(self, method: str) -> float:
+        return statistics.fmean(self.scores(method))
+
+    def both(self) -> tuple[float, float]:
+        """Return the mean scores of error space and of BP."""
+        return self.mean(self.config.headline), self.mean(self.config.bp)
+
+
+def claims(config: ModelConfig, table: Table) -> list[Claim]:
+    """Judge error space at the first λ next to BP, and report where the scores of every method come from."""
+    runs = ModelRuns(config, table)
+    values = {"least": config.least, "near": config.near, "most": config.most, "share": config.near_share}
+    values |= {"epochs": config.epochs, "precision": PRECISIONS[0]}
+    wanted = {
+        "model-accurate": (config.least is not None and not config.either, accurate),
+        "model-near-bp": (config.near is not None and not config.either, near_bp),
+        "model-accurate-or-near-bp": (config.either, accurate_or_near_bp),
+        "text-perplexity": (config.most is not None, perplexity),
+        "text-near-bp": (config.near_share is not None, near_bp_text),
+        "every-node-learns": (True, every_node_learns),
+    }
+    found = [judge(name, measure, runs, **values) for name, (asked, measure) in wanted.items() if asked]
+    if config.cost is not None:
+        found.append(judge("step-cost", step_cost, runs, cost=config.cost))
+    for rates in config.rates:
+        label = METHODS[rates.method].label
+        name = rates.method.removeprefix(f"{config.prefix}-")
+        found.append(judge("model-{method}", describe, runs, rates.method, method=name, label=label))
+    return found
+
+
+def accurate(runs: ModelRuns) -> Finding:
+    """Judge the accuracy."""
+    mean, bp = runs.both()
+    return mean >= runs.config.least, f"{mean:.2f} % (BP {bp:.2f} %)"
+
+
+def near_bp(runs: ModelRuns) -> Finding:
+    """Judge how far below BP it is."""
+    mean, bp = runs.both()
+    return mean >= bp - runs.config.near, f"{mean:.2f} %, BP {bp:.2f} %: {mean - bp:+.2f} points"
+
+
+def accurate_or_near_bp(runs: ModelRuns) -> Finding:
+    """Judge that one of both is true."""
+    (high, _), (near, measured) = accurate(runs), near_bp(runs)
+    return high or near, measured
+
+
+def perplexity(runs: ModelRuns) -> Finding:
+    """Judge the perplexity."""
+    mean, bp = runs.both()
+    return mean < runs.config.most, f"{mean:.3f} (BP {bp:.3f})"
+
+
+def near_bp_text(runs: ModelRuns) -> Finding:
+    """Judge by how much it is above BP's."""
+    mean, bp = runs.both()
+    return mean <= bp * (1 + runs.config.near_share), f"{mean:.3f}, BP {bp:.3f}: {mean / bp - 1:+.1%}"
+
+
+def every_node_learns(runs: ModelRuns) -> Finding:
+    """Judge that all nodes have gradients that move their weights, and that no run diverged."""
+    rows = runs.rows(runs.config.headline)
+    least = min(row["history"]["learning_layers"][-1] for row in rows)
+    diverged = sum(row["diverged"] for row in rows)
+    measured = f"{least} of {rows[0]['layers']} nodes learn at the end, {diverged} of {len(rows)} runs diverged"
+    return not diverged and least == rows[0]["layers"], measured
+
+
+def step_cost(runs: ModelRuns) -> Finding:
+    """Judge the ratio of the times of a step."""
+    (row, *_) = require(select(runs.table, costly=runs.config.headline), 1, "the time of a step was not measured")
+    costly, cheap = (1e3 * row[name] for name in ("costly_seconds", "cheap_seconds"))
+    return row["ratio"] <= runs.config.cost, f"{costly:.2f} ms, BP {cheap:.2f} ms: {row['ratio']:.2f} times"
+
+
+def describe(runs: ModelRuns, method: str) -> str:
+    """Report the score of a method, its rate, and where its gradients come from: over training, mean over seeds."""
+    rows, scores = runs.rows(method), runs.scores(method)
+    spread = f" ± {statistics.stdev(scores):.2f}" if len(scores) > 1 else ""
+    score = f"{statistics.fmean(scores):.2f}{spread}" + (" %" if runs.config.most is None else "")
+    told = [f"{score}, η={rows[0]['eta']:g}", f"{_end(rows, 'learning_layers'):g} of {rows[0]['layers']} nodes learn"]
+    if "median_cosine" in rows[0]["history"]:
+        cosines = [f"{name} {_course(rows, f'{name}_cosine', '.3f')}" for name in ("median", "smallest")]
+        told += [
+            f"cosine to BP {', '.join(cosines)}",
+            f"energy in hidden nodes {_course(rows, 'hidden_energy', '.1%')}",
+        ]
+    return "; ".join(told)
+
+
+def _end(rows: Table, name: str, place: int = -1) -> float:
+    values = [row["history"][name][place] for row in rows]
+    if None in values:
+        raise MissingCellsError(f"{name} is not finite")
+    return statistics.fmean(values)
+
+
+def _course(rows: Table, name: str, form: str) -> str:
+    """Return the values before training and at the end."""
+    return f"{_end(rows, name, 0):{form}} to {_end(rows, name):{form}}"
+
+
+def _plot(record: Row, path: Path) -> None:
+    plots.draw_credit_over_epochs(record, path, {name: method.label for name, method in METHODS.items()})
+
+
+def _rates(prefix: str, eta: tuple[float, ...], tune_depth: int, *others: str) -> tuple[Rates, ...]:
+    """Return the same search for every method. Those that are only compared have one seed."""
+    judged = tuple(Rates(f"{prefix}-{name}", eta, tune_depth=tune_depth) for name in (HEADLINE, "bp"))
+    return judged + tuple(Rates(f"{prefix}-{name}", eta, tune_depth=tune_depth, seeds=1) for name in others)
+
+
+def _small(prefix: str, eta: tuple[float, ...], tune_depth: int, other: str) -> tuple[Rates, ...]:
+    """Return the rates of a quick preset: the other method takes that of the headline."""
+    headline, bp = _rates(prefix, eta, tune_depth)
+    return headline, bp, dataclasses.replace(headline, method=f"{prefix}-{other}", tuned_as=headline.method)
+
+
+_ETA = (0.1, 0.05, 0.025)
+_CIFAR = {"data": "cifar10", "augment": True, "verify": False, "tune_epochs": 5.0, "evaluate_every": 780}
+_RESNET = {**_CIFAR, "widths": (64,), "prefix": "resnet"}
+_DIGITS = {"precision": "float32", "data": "digits", "augment": False, "verify": True, "evaluate_every": 44, "seeds": 1}
+_SMALL_RESNET = {**_DIGITS, "widths": (8,), "prefix": "small-resnet", "cost": None}
+_PUBLISHED = 2.641e-4
+_VGG_ETA = (2 * _PUBLISHED, _PUBLISHED, _PUBLISHED / 2)
+_GD_BETA = PAPER_BATCH * 0.01471
+
+
+def _config(*sections: str, **settings: object) -> ModelConfig:
+    return ModelConfig("bf16", protocol(*sections), **settings)  # type: ignore[arg-type]
+
+
+FIGURES = by_slug(
+    Figure(
+        "conv-resnet",
+        presets(
+            _config(
+                "conv-resnet",
+                "models",
+                "cifar-copy",
+                **_RESNET,
+                depths=(6,),
+                rates=_rates("resnet", _ETA, 6, *OTHERS),
+                epochs=50.0,
+                least=90.0,
+                near=0.5,
+                cost=2.5,
+            ),
+            protocol=protocol("digits", "models-quick"),
+            **_SMALL_RESNET,
+            depths=(1,),
+            rates=_small("small-resnet", (0.1, 0.05), 1, OTHERS[0]),
+            epochs=12.0,
+            tune_epochs=4.0,
+            least=94.0,
+            near=2.0,
+        ),
+        cells,
+        run_cell,
+        claims,
+        _plot,
+    ),
+    Figure(
+        "conv-depth",
+        presets(
+            _config(
+                "conv-depth",
+                "models",
+                "cifar-copy",
+                **_RESNET,
+                depths=(42,),
+                rates=_rates("resnet", _ETA, 6),
+                epochs=16.0,
+                least=85.0,
+                near=1.0,
+            ),
+            protocol=protocol("digits", "models-quick"),
+            **_SMALL_RESNET,
+            depths=(8,),
+            rates=_rates("small-resnet", (0.1, 0.05), 1),
+            epochs=8.0,
+            tune_epochs=4.0,
+            least=94.0,
+            near=2.0,
+        ),
+        cells,
+        run_cell,
+        claims,
+        _plot,
+    ),
+    Figure(
+        "vgg5",
+        presets(
+            _config(
+                "vgg5",
+                "models",
+                "cifar-copy",
+                **_CIFAR,
+                prefix="vgg",
+                activations=("gelu",),
+                widths=(128,),
+                depths=(4,),
+                rates=(*_rates("vgg", _VGG_ETA, 4, *OTHERS), Rates("vgg-gd", (_PUBLISHED,), (_GD_BETA,), seeds=1)),
+                epochs=50.0,
+                least=86.8,
+                near=0.3,
+                either=True,
+            ),
+            protocol=protocol("digits", "models-quick"),
+            **_DIGITS,
+            prefix="small-vgg",
+            widths=(16,),
+            depths=(3,),
+            rates=(*_rates("small-vgg", (4e-3, 2e-3), 3), Rates("small-vgg-gd", (2e-3,), (_GD_BETA,))),
+            epochs=10.0,
+            tune_epochs=4.0,
+            least=94.0,
+            near=2.0,
+        ),
+        cells,
+        run_cell,
+        claims,
+        _plot,
+    ),
+    Figure(
+        "shakespeare",
+        presets(
+            _config(
+                "shakespeare",
+                "models",
+                data="tinyshakespeare",
+                prefix="transformer",
+                widths=(256,),
+                depths=(6,),
+                rates=_rates("transformer", _ETA, 6, *OTHERS),
+                epochs=12.0,
+                tune_epochs=2.0,
+                tune_fraction=0.05,
+                evaluate_every=116,
+                augment=True,
+                most=5.0,
+                near_share=0.03,
+            ),
+            protocol=protocol("shakespeare-quick", "shakespeare"),
+            precision="float32",
+            prefix="small-transformer",
+            widths=(32,),
+            depths=(4,),
+            rates=_small("small-transformer", (0.1, 0.05), 4, OTHERS[0]),
+            seeds=1,
+            epochs=0.5,
+            tune_epochs=0.2,
+            evaluate_every=50,
+            most=12.0,
+            near_share=0.05,
+        ),
+        cells,
+        run_cell,
+        claims,
+        _plot,
+    ),
+)
