@@ -12,13 +12,14 @@ if TYPE_CHECKING:
 
     from ..data import Dataset
     from ..learning import AbstractAlgorithm
-    from ..network import AbstractNetwork
+    from ..network import AbstractNetwork, Network
 
 PAPER_BATCH = 64
 """The paper's β acts on the mean over 64 samples, a solver's `lr` on one sample: lr = β / 64."""
 LONG = 500
 """Steps of inference that is meant to converge: the most that the paper allows."""
 
+MLP = "mlp"
 BASE_WIDTH = 64
 """The width from which learning rates are scaled by default."""
 
@@ -82,7 +83,7 @@ def backpropagation(beta: float, depth: int) -> AbstractAlgorithm:
 class FigureMethod:
     """How a network is built and trained. The paper's rates neither scale with its size nor fall over time.
 
-    - `model`: a residual MLP, or a key of `MODEL_SIZES`.
+    - `model`: the residual MLP, or a name of `MODEL_SIZES`.
     - `rotation`: the most degrees by which augmentation turns images; None: as many as the paper.
     - `context`: the characters of a window of a text.
     - `held_out`: the part of the training set by which the best network of a run is chosen. The test split is then
@@ -99,7 +100,7 @@ class FigureMethod:
     rate_scaling: str = "none"
     base_width: int = BASE_WIDTH
     schedule: str = "constant"
-    model: str = "mlp"
+    model: str = MLP
     loss: str = "mse"
     optimiser: str = "adam"
     weight_decay: float = 0.0
@@ -188,53 +189,52 @@ PRECISIONS = (0.1, 1.0, 0.01)
 """The output precisions λ that models are trained with, that of the headline first."""
 
 
+PUBLISHED_DESCENT = descent(8, momentum=0.05)
+"""Gradient descent on the activities as it is published for VGG-5."""
+
+
 def chain_methods(model: str, **changes: object) -> dict[str, FigureMethod]:
-    """Return the methods that train a model: error space at each λ, and BP."""
+    """Return the methods that train a model: error space at each λ, BP, and gradient descent."""
     shared: dict[str, Any] = {"model": model, "loss": "cross-entropy", "schedule": "warmup-cosine"}
     shared |= CHAINS[model] | changes
-    return {
-        **{
-            f"error-space-{precision:g}": FigureMethod(
-                f"error space, λ = {precision:g}", algorithm=error_space(1), output_precision=precision, **shared
-            )
-            for precision in PRECISIONS
-        },
-        "bp": FigureMethod("BP", algorithm=backpropagation, **shared),
+    found = {
+        f"error-space-{precision:g}": FigureMethod(
+            f"error space, λ = {precision:g}", algorithm=error_space(1), output_precision=precision, **shared
+        )
+        for precision in PRECISIONS
     }
+    found["bp"] = FigureMethod("BP", algorithm=backpropagation, **shared)
+    found["gd"] = FigureMethod("gradient descent, published", algorithm=PUBLISHED_DESCENT, **shared)
+    return found
 
 
-_VGG = chain_methods("vgg")
-_VGG["gd"] = dataclasses.replace(_VGG["bp"], label="GD, published", algorithm=descent(8, momentum=0.05))
-_SMALL = {"batch_size": 64}
 METHODS |= {
     f"{prefix}-{name}": method
     for prefix, methods in {
-        "resnet": chain_methods("resnet"),
-        "vgg": _VGG,
-        "transformer": chain_methods("transformer"),
-        "small-resnet": chain_methods("resnet", **_SMALL),
-        "small-vgg": {name: dataclasses.replace(method, **_SMALL) for name, method in _VGG.items()},
+        **{model: chain_methods(model) for model in CHAINS},
+        "small-resnet": chain_methods("resnet", batch_size=64),
+        "small-vgg": chain_methods("vgg", batch_size=64),
         "small-transformer": chain_methods("transformer", context=32),
     }.items()
     for name, method in methods.items()
 }
 
 MODEL_SIZES: dict[str, Callable[[Dataset, int], dict[str, Any]]] = {
-    "mlp": lambda dataset, depth: {
-        "in_size": dataset.in_size, "out_size": dataset.out_size, "hidden_layers": depth
-    },
     "resnet": lambda dataset, depth: _image_sizes(dataset) | {"blocks": (depth,) * STAGES},
     "vgg": lambda dataset, depth: _image_sizes(dataset) | {"layers": _vgg_layers(depth)},
-    "transformer": lambda dataset, depth: {
-        "vocabulary": dataset.output_shape[-1], "context": dataset.output_shape[0], "blocks": depth
-    },
-}  # fmt: skip
-"""The arguments of a model that its data set and its depth decide. Depth: hidden layers of an MLP, blocks in each stage
-of a resnet, convolutions of a vgg, blocks of a transformer."""
+    "transformer": lambda dataset, depth: _text_sizes(dataset) | {"blocks": depth},
+}
+"""The arguments of a model that its data set and its depth decide: the blocks in each stage of a resnet, the convolutions
+of a vgg or the blocks of a transformer."""
 
 
 def _image_sizes(dataset: Dataset) -> dict[str, Any]:
     return {"input_shape": dataset.sample_shape, "out_size": dataset.out_size}
+
+
+def _text_sizes(dataset: Dataset) -> dict[str, Any]:
+    context, characters = dataset.output_shape
+    return {"vocabulary": characters, "context": context}
 
 
 def _vgg_layers(depth: int) -> tuple[tuple[int, int, bool], ...]:
@@ -249,18 +249,31 @@ def build(
     """Return the network that a method trains, before training."""
     import jax.random as jr
 
-    from ..network import Network, models
+    from ..network import models
 
-    options: dict[str, Any] = {
-        "width": width,
-        "activation": activation,
-        "parameterisation": method.parameterisation,
-        "key": jr.key(seed),
-        **MODEL_SIZES[method.model](dataset, depth),
-    }
-    if method.model == "mlp":
-        return Network(**options, init=method.init, skip=method.skip)
-    return models.MODELS[method.model](**options)
+    if method.model == MLP:
+        return build_mlp(method, dataset, activation, width, depth, seed)
+    form = {"activation": activation, "parameterisation": method.parameterisation, "key": jr.key(seed)}
+    return models.MODELS[method.model](width=width, **form, **MODEL_SIZES[method.model](dataset, depth))
+
+
+def build_mlp(method: FigureMethod, dataset: Dataset, activation: str, width: int, depth: int, seed: int) -> Network:
+    """Return the residual MLP that a method trains, before training."""
+    import jax.random as jr
+
+    from ..network import Network
+
+    return Network(
+        dataset.in_size,
+        dataset.out_size,
+        width=width,
+        hidden_layers=depth,
+        activation=activation,
+        parameterisation=method.parameterisation,
+        init=method.init,
+        skip=method.skip,
+        key=jr.key(seed),
+    )
 
 
 def first_batch(dataset: Dataset, size: int = PAPER_BATCH) -> tuple[np.ndarray, np.ndarray]:

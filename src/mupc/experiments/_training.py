@@ -188,7 +188,8 @@ PERPLEXITY = "validation_perplexity"
 """What the history of a run on a text has in addition."""
 
 
-Metrics = Mapping[str, "Callable[[AbstractNetwork], Any]"]
+Metrics = Mapping[str, Callable[[Any], Any]]
+"""What else to measure of a network at each evaluation, by name."""
 
 
 def run_cell(cell: TrainingCell, context: RunContext, metrics: Metrics | None = None) -> Row:

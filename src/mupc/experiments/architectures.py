@@ -7,13 +7,14 @@ The quick ones take one to two minutes each on two CPU cores.
 
 import dataclasses
 import statistics
+from collections.abc import Callable
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from .. import plots
 from . import _training
 from ._claims import Claim, Finding, MissingCellsError, judge, require
-from ._declaration import presets, protocol
+from ._declaration import cells_over, presets, protocol
 from ._figure import Figure, FigureCell, Finished, Row, RunContext, Table, by_slug, select
 from ._methods import METHODS, PAPER_BATCH, PRECISIONS
 from ._training import Rates, TrainingCell, TrainingConfig, TrainingRuns, run_followed
@@ -25,20 +26,11 @@ COST_STEPS, COST_EVERY = 250, 50
 
 @dataclasses.dataclass(frozen=True)
 class ModelConfig(TrainingConfig):
-    """Training runs of one model, with the methods whose names begin with `prefix`.
-
-    Each limit is for error space at the first λ, and None makes no claim. `least`: test accuracy in per cent. `near`:
-    points below BP. `either`: whether one of these two is enough. `most`: test perplexity. `near_share`: the share by
-    which it may be above BP's. `cost`: the time of a step in units of BP's.
-    """
+    """Training runs of one model, with the methods whose names begin with `prefix`. `limits`: the claims about error
+    space at the first λ, each with its numbers."""
 
     prefix: str = "resnet"
-    least: float | None = None
-    near: float | None = None
-    either: bool = False
-    most: float | None = None
-    near_share: float | None = None
-    cost: float | None = None
+    limits: tuple[tuple[str, tuple[float, ...]], ...] = ()
 
     @property
     def headline(self) -> str:
@@ -68,19 +60,18 @@ class StepCostCell(FigureCell):
 
     def run(self, method: str, steps_per_epoch: int) -> TrainingCell:
         """Return the run that is timed, of `COST_STEPS` steps."""
-        shared = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)[2:]}
-        timed = {"epochs": COST_STEPS / steps_per_epoch, "evaluate_every": COST_EVERY}
-        return TrainingCell(method, eta=1e-3, beta=0.0, seed=0, validation=0.0, **shared, **timed)
+        shared: dict[str, Any] = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)[2:]}
+        shared |= {"epochs": COST_STEPS / steps_per_epoch, "evaluate_every": COST_EVERY}
+        return TrainingCell(method, eta=1e-3, beta=0.0, seed=0, validation=0.0, **shared)
 
 
 def cells(config: ModelConfig, finished: Finished) -> list[FigureCell]:
-    """Return the training runs, and the one that measures what a step costs."""
+    """Return the training runs, and the measurement of what a step costs if there is a claim about it."""
     found = _training.cells(config, finished)
-    if config.cost is None:
+    if COST not in dict(config.limits):
         return found
-    sizes = (config.activations[0], config.widths[0], max(config.depths))
-    data = (config.data, config.augment, config.verify, config.precision)
-    return [*found, StepCostCell(config.headline, config.bp, *sizes, *data)]
+    size = {"activation": config.activations, "width": config.widths, "depth": config.depths}
+    return found + cells_over(StepCostCell, config, costly=config.headline, cheap=config.bp, **size)
 
 
 def run_cell(cell: TrainingCell | StepCostCell, context: RunContext) -> Row:
@@ -113,10 +104,7 @@ class ModelRuns:
 
     def scores(self, method: str) -> list[float]:
         """Return the test accuracy in per cent at the end, or the test perplexity of a text, seed by seed."""
-        rows = self.rows(method)
-        if self.config.most is None:
-            return [100 * row["test_accuracy"] for row in rows]
-        return [row["test_perplexity"] for row in rows]
+        return [row.get("test_perplexity", 100 * row["test_accuracy"]) for row in self.rows(method)]
 
     def mean(self, method: str) -> float:
         return statistics.fmean(self.scores(method))
@@ -129,54 +117,42 @@ class ModelRuns:
 def claims(config: ModelConfig, table: Table) -> list[Claim]:
     """Judge error space at the first λ next to BP, and report where the scores of every method come from."""
     runs = ModelRuns(config, table)
-    values = {"least": config.least, "near": config.near, "most": config.most, "share": config.near_share}
-    values |= {"epochs": config.epochs, "precision": PRECISIONS[0]}
-    wanted = {
-        "model-accurate": (config.least is not None and not config.either, accurate),
-        "model-near-bp": (config.near is not None and not config.either, near_bp),
-        "model-accurate-or-near-bp": (config.either, accurate_or_near_bp),
-        "text-perplexity": (config.most is not None, perplexity),
-        "text-near-bp": (config.near_share is not None, near_bp_text),
-        "every-node-learns": (True, every_node_learns),
-    }
-    found = [judge(name, measure, runs, **values) for name, (asked, measure) in wanted.items() if asked]
-    if config.cost is not None:
-        found.append(judge("step-cost", step_cost, runs, cost=config.cost))
+    values = {"epochs": config.epochs, "precision": PRECISIONS[0]}
+    found = [judge(name, MEASURES[name], runs, *limit, limit=limit, **values) for name, limit in config.limits]
     for rates in config.rates:
-        label = METHODS[rates.method].label
-        name = rates.method.removeprefix(f"{config.prefix}-")
+        name, label = rates.method.removeprefix(f"{config.prefix}-"), METHODS[rates.method].label
         found.append(judge("model-{method}", describe, runs, rates.method, method=name, label=label))
     return found
 
 
-def accurate(runs: ModelRuns) -> Finding:
+def accurate(runs: ModelRuns, least: float) -> Finding:
     """Judge the accuracy."""
     mean, bp = runs.both()
-    return mean >= runs.config.least, f"{mean:.2f} % (BP {bp:.2f} %)"
+    return mean >= least, f"{mean:.2f} % (BP {bp:.2f} %)"
 
 
-def near_bp(runs: ModelRuns) -> Finding:
-    """Judge how far below BP it is."""
+def near_bp(runs: ModelRuns, points: float) -> Finding:
+    """Judge how far below BP the accuracy is."""
     mean, bp = runs.both()
-    return mean >= bp - runs.config.near, f"{mean:.2f} %, BP {bp:.2f} %: {mean - bp:+.2f} points"
+    return mean >= bp - points, f"{mean:.2f} %, BP {bp:.2f} %: {mean - bp:+.2f} points"
 
 
-def accurate_or_near_bp(runs: ModelRuns) -> Finding:
+def accurate_or_near_bp(runs: ModelRuns, least: float, points: float) -> Finding:
     """Judge that one of both is true."""
-    (high, _), (near, measured) = accurate(runs), near_bp(runs)
-    return high or near, measured
+    near, measured = near_bp(runs, points)
+    return near or accurate(runs, least)[0], measured
 
 
-def perplexity(runs: ModelRuns) -> Finding:
+def low_perplexity(runs: ModelRuns, below: float) -> Finding:
     """Judge the perplexity."""
     mean, bp = runs.both()
-    return mean < runs.config.most, f"{mean:.3f} (BP {bp:.3f})"
+    return mean < below, f"{mean:.3f} (BP {bp:.3f})"
 
 
-def near_bp_text(runs: ModelRuns) -> Finding:
-    """Judge by how much it is above BP's."""
+def near_bp_text(runs: ModelRuns, share: float) -> Finding:
+    """Judge by how much the perplexity is above BP's."""
     mean, bp = runs.both()
-    return mean <= bp * (1 + runs.config.near_share), f"{mean:.3f}, BP {bp:.3f}: {mean / bp - 1:+.1%}"
+    return mean <= bp * (1 + share), f"{mean:.3f}, BP {bp:.3f}: {mean / bp - 1:+.1%}"
 
 
 def every_node_learns(runs: ModelRuns) -> Finding:
@@ -188,18 +164,32 @@ def every_node_learns(runs: ModelRuns) -> Finding:
     return not diverged and least == rows[0]["layers"], measured
 
 
-def step_cost(runs: ModelRuns) -> Finding:
+def step_cost(runs: ModelRuns, most: float) -> Finding:
     """Judge the ratio of the times of a step."""
     (row, *_) = require(select(runs.table, costly=runs.config.headline), 1, "the time of a step was not measured")
     costly, cheap = (1e3 * row[name] for name in ("costly_seconds", "cheap_seconds"))
-    return row["ratio"] <= runs.config.cost, f"{costly:.2f} ms, BP {cheap:.2f} ms: {row['ratio']:.2f} times"
+    return row["ratio"] <= most, f"{costly:.2f} ms, BP {cheap:.2f} ms: {row['ratio']:.2f} times"
+
+
+COST = "step-cost"
+MEASURES: dict[str, Callable[..., Finding]] = {
+    "model-accurate": accurate,
+    "model-near-bp": near_bp,
+    "model-accurate-or-near-bp": accurate_or_near_bp,
+    "text-perplexity": low_perplexity,
+    "text-near-bp": near_bp_text,
+    "every-node-learns": every_node_learns,
+    COST: step_cost,
+}
+"""How the claims of `ModelConfig.limits` are judged."""
+LEARNS = ("every-node-learns", ())
 
 
 def describe(runs: ModelRuns, method: str) -> str:
     """Report the score of a method, its rate, and where its gradients come from: over training, mean over seeds."""
     rows, scores = runs.rows(method), runs.scores(method)
     spread = f" ± {statistics.stdev(scores):.2f}" if len(scores) > 1 else ""
-    score = f"{statistics.fmean(scores):.2f}{spread}" + (" %" if runs.config.most is None else "")
+    score = f"{statistics.fmean(scores):.2f}{spread}" + ("" if "test_perplexity" in rows[0] else " %")
     told = [f"{score}, η={rows[0]['eta']:g}", f"{_end(rows, 'learning_layers'):g} of {rows[0]['layers']} nodes learn"]
     if "median_cosine" in rows[0]["history"]:
         cosines = [f"{name} {_course(rows, f'{name}_cosine', '.3f')}" for name in ("median", "smallest")]
@@ -242,7 +232,8 @@ _ETA = (0.1, 0.05, 0.025)
 _CIFAR = {"data": "cifar10", "augment": True, "verify": False, "tune_epochs": 5.0, "evaluate_every": 780}
 _RESNET = {**_CIFAR, "widths": (64,), "prefix": "resnet"}
 _DIGITS = {"precision": "float32", "data": "digits", "augment": False, "verify": True, "evaluate_every": 44, "seeds": 1}
-_SMALL_RESNET = {**_DIGITS, "widths": (8,), "prefix": "small-resnet", "cost": None}
+_SMALL_LIMITS = (("model-accurate", (94.0,)), ("model-near-bp", (2.0,)), LEARNS)
+_SMALL_RESNET = {**_DIGITS, "widths": (8,), "prefix": "small-resnet", "limits": _SMALL_LIMITS}
 _PUBLISHED = 2.641e-4
 _VGG_ETA = (2 * _PUBLISHED, _PUBLISHED, _PUBLISHED / 2)
 _GD_BETA = PAPER_BATCH * 0.01471
@@ -264,9 +255,7 @@ FIGURES = by_slug(
                 depths=(6,),
                 rates=_rates("resnet", _ETA, 6, *OTHERS),
                 epochs=50.0,
-                least=90.0,
-                near=0.5,
-                cost=2.5,
+                limits=(("model-accurate", (90.0,)), ("model-near-bp", (0.5,)), LEARNS, (COST, (2.5,))),
             ),
             protocol=protocol("digits", "models-quick"),
             **_SMALL_RESNET,
@@ -274,8 +263,6 @@ FIGURES = by_slug(
             rates=_small("small-resnet", (0.1, 0.05), 1, OTHERS[0]),
             epochs=12.0,
             tune_epochs=4.0,
-            least=94.0,
-            near=2.0,
         ),
         cells,
         run_cell,
@@ -293,8 +280,7 @@ FIGURES = by_slug(
                 depths=(42,),
                 rates=_rates("resnet", _ETA, 6),
                 epochs=16.0,
-                least=85.0,
-                near=1.0,
+                limits=(("model-accurate", (85.0,)), ("model-near-bp", (1.0,)), LEARNS),
             ),
             protocol=protocol("digits", "models-quick"),
             **_SMALL_RESNET,
@@ -302,8 +288,6 @@ FIGURES = by_slug(
             rates=_rates("small-resnet", (0.1, 0.05), 1),
             epochs=8.0,
             tune_epochs=4.0,
-            least=94.0,
-            near=2.0,
         ),
         cells,
         run_cell,
@@ -324,9 +308,7 @@ FIGURES = by_slug(
                 depths=(4,),
                 rates=(*_rates("vgg", _VGG_ETA, 4, *OTHERS), Rates("vgg-gd", (_PUBLISHED,), (_GD_BETA,), seeds=1)),
                 epochs=50.0,
-                least=86.8,
-                near=0.3,
-                either=True,
+                limits=(("model-accurate-or-near-bp", (86.8, 0.3)), LEARNS),
             ),
             protocol=protocol("digits", "models-quick"),
             **_DIGITS,
@@ -336,8 +318,7 @@ FIGURES = by_slug(
             rates=(*_rates("small-vgg", (4e-3, 2e-3), 3), Rates("small-vgg-gd", (2e-3,), (_GD_BETA,))),
             epochs=10.0,
             tune_epochs=4.0,
-            least=94.0,
-            near=2.0,
+            limits=(("model-accurate-or-near-bp", (94.0, 2.0)), LEARNS),
         ),
         cells,
         run_cell,
@@ -360,8 +341,7 @@ FIGURES = by_slug(
                 tune_fraction=0.05,
                 evaluate_every=116,
                 augment=True,
-                most=5.0,
-                near_share=0.03,
+                limits=(("text-perplexity", (5.0,)), ("text-near-bp", (0.03,)), LEARNS),
             ),
             protocol=protocol("shakespeare-quick", "shakespeare"),
             precision="float32",
@@ -373,8 +353,7 @@ FIGURES = by_slug(
             epochs=0.5,
             tune_epochs=0.2,
             evaluate_every=50,
-            most=12.0,
-            near_share=0.05,
+            limits=(("text-perplexity", (12.0,)), ("text-near-bp", (0.05,)), LEARNS),
         ),
         cells,
         run_cell,

@@ -59,18 +59,19 @@ def draw_credit_over_epochs(record: Record, path: PathLike, labels: Labels) -> N
     """Draw the score over epochs for each method, and below it where the weight gradients of those that infer come
     from: the cosine to BP's (median over nodes solid, smallest dotted) and the energy in hidden nodes."""
     config, methods = record["config"], _methods(record["config"])
-    is_text = config["most"] is not None
-    names = ("validation perplexity" if is_text else ACCURACY, "cosine to BP", "energy in\nhidden nodes (%)")
+    is_text = any("test_perplexity" in run for run in trained_runs(record))
+    names = ("validation perplexity" if is_text else ACCURACY, "cosine to BP", "hidden energy (%)")
     layout: Options = {"sharex": True, "height_ratios": (2, 1, 1), "xlabel": "epoch", "ylabel": names}
     with style.saved_panels(path, 3, 1, record, size=TALL, **layout) as (figure, ((score,), (cosine,), (energy,))):
-        for method, colour in zip(methods, style.cycle(len(methods)), strict=True):
-            runs, look = trained_runs(record, method=method), {"color": colour}
+        for place, (method, colour) in enumerate(zip(methods, style.cycle(len(methods)), strict=True)):
+            runs = trained_runs(record, method=method)
+            look: Options = {"color": colour, "zorder": len(methods) + 2 - place}  # the first on top
             if not runs:
                 continue
             if is_text:
                 _plot_history(score, runs, "validation_perplexity", **look, label=labels[method])
                 ends = [run["history"]["epoch"][-1] for run in runs], [run["test_perplexity"] for run in runs]
-                score.plot(*ends, "s", ms=6, mec="white", clip_on=False, zorder=9, **look)
+                score.plot(*ends, "s", ms=7, mec="white", clip_on=False, **look)
             else:
                 plot_accuracy(score, runs, "epoch", **look, label=labels[method])
             if "median_cosine" in runs[0]["history"]:
@@ -78,6 +79,7 @@ def draw_credit_over_epochs(record: Record, path: PathLike, labels: Labels) -> N
                 _plot_history(cosine, runs, "smallest_cosine", ls=":", **look)
                 _plot_history(energy, runs, "hidden_energy", 100, **look)
         if is_text:
+            score.plot([], [], "s", ms=7, color=style.GREY, label="test perplexity, best network")
             score.set_yscale("log")
             score.yaxis.set_major_formatter("{x:g}")
             score.yaxis.set_minor_formatter("{x:g}")
