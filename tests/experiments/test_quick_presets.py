@@ -18,6 +18,8 @@ SLUGS = (
     "toy-ill-cond",
     "transfer-scaled",
     "thousand-layers",
+    "conv-depth",
+    "vgg5",
 )
 
 

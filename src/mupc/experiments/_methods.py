@@ -224,8 +224,8 @@ MODEL_SIZES: dict[str, Callable[[Dataset, int], dict[str, Any]]] = {
     "vgg": lambda dataset, depth: _image_sizes(dataset) | {"layers": _vgg_layers(depth)},
     "transformer": lambda dataset, depth: _text_sizes(dataset) | {"blocks": depth},
 }
-"""The arguments of a model that its data set and its depth decide: the blocks in each stage of a resnet, the convolutions
-of a vgg or the blocks of a transformer."""
+"""The arguments of a model that its data set and its depth decide. The depth is the number of blocks in each stage of a
+resnet, of convolutions of a vgg, and of blocks of a transformer."""
 
 
 def _image_sizes(dataset: Dataset) -> dict[str, Any]:
