@@ -228,136 +228,96 @@ def _small(prefix: str, eta: tuple[float, ...], tune_depth: int, other: str) -> 
     return headline, bp, dataclasses.replace(headline, method=f"{prefix}-{other}", tuned_as=headline.method)
 
 
-_ETA = (0.1, 0.05, 0.025)
+def _study(slug: str, paper: dict[str, Any], **quick: object) -> Figure:
+    """Return a study. Its protocol has the sections of its name and of all models."""
+    sections = protocol(slug, "models", *(("cifar-copy",) if paper["data"] == "cifar10" else ()))
+    small = {"precision": "float32", "protocol": protocol("digits", "models-quick"), "seeds": 1}
+    return Figure(
+        slug, presets(ModelConfig("bf16", sections, **paper), **small | quick), cells, run_cell, claims, _plot
+    )
+
+
+_ETA, _SMALL_ETA = (0.1, 0.05, 0.025), (0.1, 0.05)
 _CIFAR = {"data": "cifar10", "augment": True, "verify": False, "tune_epochs": 5.0, "evaluate_every": 780}
-_RESNET = {**_CIFAR, "widths": (64,), "prefix": "resnet"}
-_DIGITS = {"precision": "float32", "data": "digits", "augment": False, "verify": True, "evaluate_every": 44, "seeds": 1}
+_RESNET = _CIFAR | {"prefix": "resnet", "widths": (64,)}
+_DIGITS = {"data": "digits", "augment": False, "verify": True, "tune_epochs": 4.0, "evaluate_every": 44}
 _SMALL_LIMITS = (("model-accurate", (94.0,)), ("model-near-bp", (2.0,)), LEARNS)
-_SMALL_RESNET = {**_DIGITS, "widths": (8,), "prefix": "small-resnet", "limits": _SMALL_LIMITS}
+_SMALL_RESNET = _DIGITS | {"prefix": "small-resnet", "widths": (8,), "limits": _SMALL_LIMITS}
 _PUBLISHED = 2.641e-4
 _VGG_ETA = (2 * _PUBLISHED, _PUBLISHED, _PUBLISHED / 2)
 _GD_BETA = PAPER_BATCH * 0.01471
-
-
-def _config(*sections: str, **settings: object) -> ModelConfig:
-    return ModelConfig("bf16", protocol(*sections), **settings)  # type: ignore[arg-type]
-
-
 FIGURES = by_slug(
-    Figure(
+    _study(
         "conv-resnet",
-        presets(
-            _config(
-                "conv-resnet",
-                "models",
-                "cifar-copy",
-                **_RESNET,
-                depths=(6,),
-                rates=_rates("resnet", _ETA, 6, *OTHERS),
-                epochs=50.0,
-                limits=(("model-accurate", (90.0,)), ("model-near-bp", (0.5,)), LEARNS, (COST, (2.5,))),
-            ),
-            protocol=protocol("digits", "models-quick"),
-            **_SMALL_RESNET,
-            depths=(1,),
-            rates=_small("small-resnet", (0.1, 0.05), 1, OTHERS[0]),
-            epochs=12.0,
-            tune_epochs=4.0,
-        ),
-        cells,
-        run_cell,
-        claims,
-        _plot,
+        _RESNET
+        | {
+            "depths": (6,),
+            "rates": _rates("resnet", _ETA, 6, *OTHERS),
+            "epochs": 50.0,
+            "limits": (("model-accurate", (90.0,)), ("model-near-bp", (0.5,)), LEARNS, (COST, (2.5,))),
+        },
+        **_SMALL_RESNET,
+        depths=(1,),
+        rates=_small("small-resnet", _SMALL_ETA, 1, OTHERS[0]),
+        epochs=12.0,
     ),
-    Figure(
+    _study(
         "conv-depth",
-        presets(
-            _config(
-                "conv-depth",
-                "models",
-                "cifar-copy",
-                **_RESNET,
-                depths=(42,),
-                rates=_rates("resnet", _ETA, 6),
-                epochs=16.0,
-                limits=(("model-accurate", (85.0,)), ("model-near-bp", (1.0,)), LEARNS),
-            ),
-            protocol=protocol("digits", "models-quick"),
-            **_SMALL_RESNET,
-            depths=(8,),
-            rates=_rates("small-resnet", (0.1, 0.05), 1),
-            epochs=8.0,
-            tune_epochs=4.0,
-        ),
-        cells,
-        run_cell,
-        claims,
-        _plot,
+        _RESNET
+        | {
+            "depths": (42,),
+            "rates": _rates("resnet", _ETA, 6),
+            "epochs": 16.0,
+            "limits": (("model-accurate", (85.0,)), ("model-near-bp", (1.0,)), LEARNS),
+        },
+        **_SMALL_RESNET,
+        depths=(8,),
+        rates=_rates("small-resnet", _SMALL_ETA, 1),
+        epochs=8.0,
     ),
-    Figure(
+    _study(
         "vgg5",
-        presets(
-            _config(
-                "vgg5",
-                "models",
-                "cifar-copy",
-                **_CIFAR,
-                prefix="vgg",
-                activations=("gelu",),
-                widths=(128,),
-                depths=(4,),
-                rates=(*_rates("vgg", _VGG_ETA, 4, *OTHERS), Rates("vgg-gd", (_PUBLISHED,), (_GD_BETA,), seeds=1)),
-                epochs=50.0,
-                limits=(("model-accurate-or-near-bp", (86.8, 0.3)), LEARNS),
-            ),
-            protocol=protocol("digits", "models-quick"),
-            **_DIGITS,
-            prefix="small-vgg",
-            widths=(16,),
-            depths=(3,),
-            rates=(*_rates("small-vgg", (4e-3, 2e-3), 3), Rates("small-vgg-gd", (2e-3,), (_GD_BETA,))),
-            epochs=10.0,
-            tune_epochs=4.0,
-            limits=(("model-accurate-or-near-bp", (94.0, 2.0)), LEARNS),
-        ),
-        cells,
-        run_cell,
-        claims,
-        _plot,
+        _CIFAR
+        | {
+            "prefix": "vgg",
+            "activations": ("gelu",),
+            "widths": (128,),
+            "depths": (4,),
+            "rates": (*_rates("vgg", _VGG_ETA, 4, *OTHERS), Rates("vgg-gd", (_PUBLISHED,), (_GD_BETA,), seeds=1)),
+            "epochs": 50.0,
+            "limits": (("model-accurate-or-near-bp", (86.8, 0.3)), LEARNS),
+        },
+        **_DIGITS,
+        prefix="small-vgg",
+        widths=(16,),
+        depths=(3,),
+        rates=(*_rates("small-vgg", (4e-3, 2e-3), 3), Rates("small-vgg-gd", (2e-3,), (_GD_BETA,))),
+        epochs=10.0,
+        limits=(("model-accurate-or-near-bp", (94.0, 2.0)), LEARNS),
     ),
-    Figure(
+    _study(
         "shakespeare",
-        presets(
-            _config(
-                "shakespeare",
-                "models",
-                data="tinyshakespeare",
-                prefix="transformer",
-                widths=(256,),
-                depths=(6,),
-                rates=_rates("transformer", _ETA, 6, *OTHERS),
-                epochs=12.0,
-                tune_epochs=2.0,
-                tune_fraction=0.05,
-                evaluate_every=116,
-                augment=True,
-                limits=(("text-perplexity", (5.0,)), ("text-near-bp", (0.03,)), LEARNS),
-            ),
-            protocol=protocol("shakespeare-quick", "shakespeare"),
-            precision="float32",
-            prefix="small-transformer",
-            widths=(32,),
-            depths=(4,),
-            rates=_small("small-transformer", (0.1, 0.05), 4, OTHERS[0]),
-            seeds=1,
-            epochs=0.5,
-            tune_epochs=0.2,
-            evaluate_every=50,
-            limits=(("text-perplexity", (12.0,)), ("text-near-bp", (0.05,)), LEARNS),
-        ),
-        cells,
-        run_cell,
-        claims,
-        _plot,
+        {
+            "data": "tinyshakespeare",
+            "prefix": "transformer",
+            "widths": (256,),
+            "depths": (6,),
+            "rates": _rates("transformer", _ETA, 6, *OTHERS),
+            "epochs": 12.0,
+            "tune_epochs": 2.0,
+            "tune_fraction": 0.05,
+            "evaluate_every": 116,
+            "augment": True,
+            "limits": (("text-perplexity", (5.0,)), ("text-near-bp", (0.03,)), LEARNS),
+        },
+        protocol=protocol("shakespeare-quick", "shakespeare"),
+        prefix="small-transformer",
+        widths=(32,),
+        depths=(4,),
+        rates=_small("small-transformer", _SMALL_ETA, 4, OTHERS[0]),
+        epochs=0.5,
+        tune_epochs=0.2,
+        evaluate_every=50,
+        limits=(("text-perplexity", (12.0,)), ("text-near-bp", (0.05,)), LEARNS),
     ),
 )

@@ -97,7 +97,7 @@ def _plot_perplexity(panel: Axes, runs: list[Record], axis: str, **look: Any) ->
     panel.plot(ends, [run["test_perplexity"] for run in runs], **square)
 
 
-def _plot_history(panel: Axes, runs: list[Record], name: str, scale: float = 1, **look: Any) -> None:
+def _plot_history(panel: Axes, runs: list[Record], name: str, scale: Number = 1, **look: Any) -> None:
     """Plot one quantity of the history over epochs."""
     curves = [[scale * value for value in style.numbers(run["history"][name])] for run in runs]
     style.plot_band(panel, shortest_steps(runs, "epoch"), curves, **look)
