@@ -279,6 +279,7 @@ def test_unsupervised_training_learns_to_generate_the_inputs():
         ({"schedule": "cosin"}, "schedule 'cosin' is not known. Did you mean 'cosine'"),
         ({"augment": True}, "augment needs images or a text"),
         ({"evaluate_every": 0}, "evaluate_every must be at least 1"),
+        ({"rotation": -1}, "rotation must be at least 0, got -1"),
         ({"unsupervised": True}, "out_size of the network is 3, but clusters needs 5"),
         ({"precision": "half"}, "precision 'half' is not known"),
         (
@@ -311,7 +312,6 @@ def test_bad_arguments(options, message):
         ({"metrics": [len]}, "metrics must be a dictionary"),
         ({"stop": True}, "stop must be a function, got True"),
         ({"augment": "no"}, "augment must be True or False, got 'no'"),
-        ({"rotation": -1}, "rotation must be at least 0, got -1"),
         ({"restore_best": "no"}, "restore_best must be True or False, got 'no'"),
         ({"patience": 1.5}, "patience must be a whole number, got 1.5"),
     ],
