@@ -18,7 +18,6 @@ SLUGS = (
     "toy-ill-cond",
     "transfer-scaled",
     "thousand-layers",
-    "conv-depth",
     "vgg5",
 )
 
