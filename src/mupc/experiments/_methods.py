@@ -53,7 +53,7 @@ def adam(beta: float, depth: int) -> AbstractAlgorithm:
 
 
 def error_space(cg_steps: int) -> AlgorithmFactory:
-    """Infer in error space, with so many conjugate-gradient steps."""
+    """Infer in error space with this many conjugate-gradient steps."""
 
     def algorithm(beta: float, depth: int) -> AbstractAlgorithm:
         from ..inference import ErrorSpace

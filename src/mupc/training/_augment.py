@@ -18,8 +18,8 @@ DEGREES = 10.0
 def augment(
     key: PRNGKeyArray, rows: Num[Array, "batch features"], shape: tuple[int, ...], degrees: float = DEGREES
 ) -> Float[Array, "batch _"]:
-    """Move each image by up to 4 pixels (black comes in), flip it with probability ½ and turn it by up to so many
-    degrees. Grey images are not flipped: many show digits or letters.
+    """Move each image by up to 4 pixels (black comes in), flip it with probability ½ and turn it by up to `degrees`.
+    Grey images are not flipped: many show digits or letters.
 
     `rows` are flattened images of the given shape, (height, width) or (channels, height, width), not yet normalised.
     """
