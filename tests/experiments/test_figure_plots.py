@@ -21,6 +21,7 @@ DRAWN = {
     "draw_condition_powers": "condition-numbers",
     "draw_conditioning_over_training": "sp-train-cond-nums-skips-mnist",
     "draw_conditioning_with_accuracies": "orthog-init-mnist",
+    "draw_credit_over_epochs": "conv-resnet",
     "draw_extreme_eigenvalues": "max-min-eigens",
     "draw_forward_pass": "fwd-pass-stability",
     "draw_landscape": "toy-ill-cond",
@@ -75,6 +76,7 @@ FAMILIES = {
     },
     "free-output": lambda c: {"solution_distance": 1e-12, "shown": [0, 1, 9], "distances": [1.0, 0.1, 0.01]},
     "backprop-limit": lambda c: {"aspect": c.depth / c.width, "gradient_distance": c.depth / c.width},
+    "step-cost": lambda c: {"costly_seconds": 0.008, "cheap_seconds": 0.004, "ratio": 2.0},
     "convexity": lambda c: {"smallest": 1 / c.scale, "ep_smallest": 1 - c.scale, "holds": True},
 }
 
@@ -92,12 +94,13 @@ def numbers(cell, diverged):
         "energy": [None, *[0.25] * (end - 1)],
         "learning_layers": [cell.depth + 1] * end,
     }
+    history |= {"median_cosine": [0.9] * end, "smallest_cosine": [0.8] * end, "hidden_energy": [0.1] * end}
     if cell.family == "training-conditioning":
         kappas = [10.0 * cell.depth * 2**n for n in range(end - 1)]
         history |= {"condition_number": [*kappas, None], "largest": [5.0] * end, "smallest": [0.1] * end}
     found = {"validation_accuracy": 0.5, "validation_loss": 0.1, "test_accuracy": 0.9, "diverged": diverged}
     found |= {"seconds_per_step": 0.01, "steps": 900, "learning_layers": cell.depth}
-    found |= {"smallest_cosine": 0.5, "median_cosine": 0.6}
+    found |= {"smallest_cosine": 0.5, "median_cosine": 0.6, "layers": 22, "official_data": False}
     return found if cell.validation else {**found, "history": history}
 
 

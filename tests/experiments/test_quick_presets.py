@@ -18,6 +18,7 @@ SLUGS = (
     "toy-ill-cond",
     "transfer-scaled",
     "thousand-layers",
+    "vgg5",
 )
 
 

@@ -79,7 +79,7 @@ def test_the_runner_needs_no_library_that_a_bare_machine_lacks(tmp_path):
         "import sys; from mupc.experiments.__main__ import main; "
         f"code = main(['run', 'fwd-pass-stability', '--preset', 'quick', '--work', {str(tmp_path)!r}, "
         "'--seconds-limit', '0']); "
-        "code += main(['cells', 'fig1', '--preset', 'paper']); "
+        "code += main(['cells', 'fig1', 'conv-resnet', '--preset', 'paper']); "
         "import mupc.training, mupc.io, mupc.experiments._training; "
         "heavy = {'matplotlib', 'rich', 'tyro', 'pooch', 'sklearn', 'tensorboardX'} & set(sys.modules); "
         "sys.exit(f'{code} {heavy}' if code or heavy else 0)"

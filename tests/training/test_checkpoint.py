@@ -18,7 +18,7 @@ import mupc
 from mupc import nodes
 from mupc.data import Dataset, Schema, Split
 from mupc.io._checkpoints import file_checksums
-from mupc.training import _checkpoint_policy, _checkpoints
+from mupc.training import _checkpoint_policy, _checkpoints, _fit
 from mupc.training._checkpoints import Checkpoints, only_writer
 
 SOLVER = mupc.GradientDescent(lr=0.2, steps=3)
@@ -166,6 +166,19 @@ def test_stopping_keeps_everything(tmp_path, every):
         assert len(part.losses) == part.steps
         assert not part.diverged
     assert_same(fit(tmp_path, checkpoint_every=every), fit())
+
+
+def test_a_checkpoint_from_before_rotation_was_a_setting_goes_on(tmp_path, monkeypatch):
+    def described(*about):
+        return {name: value for name, value in _checkpoints.describe_run(*about).items() if name != "rotation"}
+
+    with monkeypatch.context() as earlier:
+        earlier.setattr(_fit, "describe_run", described)
+        calls = iter((False, True))
+        assert fit(tmp_path, stop=lambda: next(calls)).steps == 4
+    assert_same(fit(tmp_path), fit())
+    with pytest.raises(ValueError, match="rotation was 10.0 and is 5.0 now"):
+        fit(tmp_path, rotation=5)
 
 
 @pytest.mark.parametrize("keep", [1, 3])

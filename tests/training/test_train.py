@@ -279,6 +279,7 @@ def test_unsupervised_training_learns_to_generate_the_inputs():
         ({"schedule": "cosin"}, "schedule 'cosin' is not known. Did you mean 'cosine'"),
         ({"augment": True}, "augment needs images or a text"),
         ({"evaluate_every": 0}, "evaluate_every must be at least 1"),
+        ({"rotation": -1}, "rotation must be at least 0, got -1"),
         ({"unsupervised": True}, "out_size of the network is 3, but clusters needs 5"),
         ({"precision": "half"}, "precision 'half' is not known"),
         (
@@ -390,6 +391,16 @@ def test_every_augmented_image_is_one_move_one_turn_and_in_colour_perhaps_a_flip
     assert 5 < np.abs(degrees).max() < 10.5 and degrees.min() < 0 < degrees.max()
     for move in moves:
         assert 3.5 < np.abs(move).max() < 4.5 and move.min() < 0 < move.max()
+
+
+def test_without_rotation_images_are_moved_and_flipped_only():
+    image = np.arange(1, 3 * 36 + 1, dtype=np.float32).reshape(3, 6, 6)
+    black = np.pad(image, ((0, 0), (4, 4), (4, 4)))
+    windows = [black[:, i : i + 6, j : j + 6] for i in range(9) for j in range(9)]
+    possible = {found.tobytes() for window in windows for found in (window, window[:, :, ::-1].copy())}
+    found = np.asarray(_augment.augment(jr.key(1), jnp.asarray(image.reshape(1, -1)).repeat(100, 0), (3, 6, 6), 0.0))
+    assert {row.tobytes() for row in found} <= possible
+    assert len({row.tobytes() for row in found}) > 30
 
 
 def test_callbacks_see_the_network_and_the_result_pickles():

@@ -5,20 +5,21 @@ from __future__ import annotations
 import dataclasses
 import functools
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     import numpy as np
 
     from ..data import Dataset
     from ..learning import AbstractAlgorithm
-    from ..network import Network
+    from ..network import AbstractNetwork, Network
 
 PAPER_BATCH = 64
 """The paper's β acts on the mean over 64 samples, a solver's `lr` on one sample: lr = β / 64."""
 LONG = 500
 """Steps of inference that is meant to converge: the most that the paper allows."""
 
+MLP = "mlp"
 BASE_WIDTH = 64
 """The width from which learning rates are scaled by default."""
 
@@ -26,7 +27,7 @@ AlgorithmFactory = Callable[[float, int], "AbstractAlgorithm"]
 """Return the algorithm for β and a number of hidden layers."""
 
 
-def descent(steps: int | None = None, tol: float | None = None) -> AlgorithmFactory:
+def descent(steps: int | None = None, tol: float | None = None, momentum: float = 0.0) -> AlgorithmFactory:
     """Infer by gradient descent, with as many steps as hidden layers by default, or fewer once the gradient has fallen
     to `tol` of its start."""
 
@@ -34,7 +35,8 @@ def descent(steps: int | None = None, tol: float | None = None) -> AlgorithmFact
         from ..inference import GradientDescent
         from ..learning import PC
 
-        return PC(GradientDescent(lr=beta / PAPER_BATCH, steps=depth if steps is None else steps, tol=tol))
+        count = depth if steps is None else steps
+        return PC(GradientDescent(lr=beta / PAPER_BATCH, steps=count, tol=tol, momentum=momentum))
 
     return algorithm
 
@@ -50,12 +52,16 @@ def adam(beta: float, depth: int) -> AbstractAlgorithm:
     return PC(Optax.adam(beta, LONG))
 
 
-def error_space(beta: float, depth: int) -> AbstractAlgorithm:
-    """Infer in error space with two conjugate-gradient steps."""
-    from ..inference import ErrorSpace
-    from ..learning import PC
+def error_space(cg_steps: int) -> AlgorithmFactory:
+    """Infer in error space with this many conjugate-gradient steps."""
 
-    return PC(ErrorSpace(cg_steps=2))
+    def algorithm(beta: float, depth: int) -> AbstractAlgorithm:
+        from ..inference import ErrorSpace
+        from ..learning import PC
+
+        return PC(ErrorSpace(cg_steps=cg_steps))
+
+    return algorithm
 
 
 def exact(beta: float, depth: int) -> AbstractAlgorithm:
@@ -75,7 +81,14 @@ def backpropagation(beta: float, depth: int) -> AbstractAlgorithm:
 
 @dataclasses.dataclass(frozen=True)
 class FigureMethod:
-    """How a network is built and trained. The paper's rates neither scale with its size nor fall over time."""
+    """How a network is built and trained. The paper's rates neither scale with its size nor fall over time.
+
+    - `model`: the residual MLP, or a name of `MODEL_SIZES`.
+    - `rotation`: the most degrees by which augmentation turns images; None: as many as the paper.
+    - `context`: the characters of a window of a text.
+    - `held_out`: the part of the training set by which the best network of a run is chosen. The test split is then
+      scored once, at the end.
+    """
 
     label: str
     parameterisation: str = "mupc"
@@ -87,6 +100,14 @@ class FigureMethod:
     rate_scaling: str = "none"
     base_width: int = BASE_WIDTH
     schedule: str = "constant"
+    model: str = MLP
+    loss: str = "mse"
+    optimiser: str = "adam"
+    weight_decay: float = 0.0
+    batch_size: int = PAPER_BATCH
+    rotation: float | None = None
+    context: int | None = None
+    held_out: float = 0.0
 
 
 ERROR_SPACE = {f"error-space-{precision:g}": precision for precision in (1.0, 0.1, 0.03, 0.01)}
@@ -115,7 +136,7 @@ METHODS = {
     "mupc-exact": FigureMethod("μPC, exact inference", algorithm=exact),
     "mupc-one-step": FigureMethod("μPC, one inference step", algorithm=descent(1)),
     **{
-        name: FigureMethod(f"error space, λ = {precision:g}", algorithm=error_space, output_precision=precision)
+        name: FigureMethod(f"error space, λ = {precision:g}", algorithm=error_space(2), output_precision=precision)
         for name, precision in ERROR_SPACE.items()
     },
     **{name: _standard(f"α = {decay:g}", exact, 0, decay) for name, decay in DECAYS.items()},
@@ -150,8 +171,94 @@ METHODS |= {
 }
 
 
-def build(method: FigureMethod, dataset: Dataset, activation: str, width: int, depth: int, seed: int) -> Network:
+STAGES = 3
+"""Of a residual network of convolutions."""
+CHAINS: dict[str, dict[str, Any]] = {
+    "resnet": {"batch_size": 128, "rotation": 0.0, "rate_scaling": "mup"},
+    "vgg": {
+        "batch_size": 128,
+        "rotation": 0.0,
+        "parameterisation": "sp",
+        "optimiser": "adamw",
+        "weight_decay": 1.21e-5,
+    },
+    "transformer": {"batch_size": 32, "context": 256, "held_out": 0.05, "rate_scaling": "mup"},
+}
+"""What the methods of a model have in common."""
+PRECISIONS = (0.1, 1.0, 0.01)
+"""The output precisions λ that models are trained with, that of the headline first."""
+
+
+PUBLISHED_DESCENT = descent(8, momentum=0.05)
+"""Gradient descent on the activities as it is published for VGG-5."""
+
+
+def chain_methods(model: str, **changes: object) -> dict[str, FigureMethod]:
+    """Return the methods that train a model: error space at each λ, BP, and gradient descent."""
+    shared: dict[str, Any] = {"model": model, "loss": "cross-entropy", "schedule": "warmup-cosine"}
+    shared |= CHAINS[model] | changes
+    found = {
+        f"error-space-{precision:g}": FigureMethod(
+            f"error space, λ = {precision:g}", algorithm=error_space(1), output_precision=precision, **shared
+        )
+        for precision in PRECISIONS
+    }
+    found["bp"] = FigureMethod("BP", algorithm=backpropagation, **shared)
+    found["gd"] = FigureMethod("gradient descent, published", algorithm=PUBLISHED_DESCENT, **shared)
+    return found
+
+
+METHODS |= {
+    f"{prefix}-{name}": method
+    for prefix, methods in {
+        **{model: chain_methods(model) for model in CHAINS},
+        "small-resnet": chain_methods("resnet", batch_size=64),
+        "small-vgg": chain_methods("vgg", batch_size=64),
+        "small-transformer": chain_methods("transformer", context=32),
+    }.items()
+    for name, method in methods.items()
+}
+
+MODEL_SIZES: dict[str, Callable[[Dataset, int], dict[str, Any]]] = {
+    "resnet": lambda dataset, depth: _image_sizes(dataset) | {"blocks": (depth,) * STAGES},
+    "vgg": lambda dataset, depth: _image_sizes(dataset) | {"layers": _vgg_layers(depth)},
+    "transformer": lambda dataset, depth: _text_sizes(dataset) | {"blocks": depth},
+}
+"""The arguments of a model that its data set and its depth decide. The depth is the number of blocks in each stage of a
+resnet, of convolutions of a vgg, and of blocks of a transformer."""
+
+
+def _image_sizes(dataset: Dataset) -> dict[str, Any]:
+    return {"input_shape": dataset.sample_shape, "out_size": dataset.out_size}
+
+
+def _text_sizes(dataset: Dataset) -> dict[str, Any]:
+    context, characters = dataset.output_shape
+    return {"vocabulary": characters, "context": context}
+
+
+def _vgg_layers(depth: int) -> tuple[tuple[int, int, bool], ...]:
+    from ..network.models import VGG_LAYERS
+
+    return VGG_LAYERS["vgg5"][:depth]
+
+
+def build(
+    method: FigureMethod, dataset: Dataset, activation: str, width: int, depth: int, seed: int
+) -> AbstractNetwork:
     """Return the network that a method trains, before training."""
+    import jax.random as jr
+
+    from ..network import models
+
+    if method.model == MLP:
+        return build_mlp(method, dataset, activation, width, depth, seed)
+    form = {"activation": activation, "parameterisation": method.parameterisation, "key": jr.key(seed)}
+    return models.MODELS[method.model](width=width, **form, **MODEL_SIZES[method.model](dataset, depth))
+
+
+def build_mlp(method: FigureMethod, dataset: Dataset, activation: str, width: int, depth: int, seed: int) -> Network:
+    """Return the residual MLP that a method trains, before training."""
     import jax.random as jr
 
     from ..network import Network
@@ -169,15 +276,15 @@ def build(method: FigureMethod, dataset: Dataset, activation: str, width: int, d
     )
 
 
-def first_batch(dataset: Dataset) -> tuple[np.ndarray, np.ndarray]:
+def first_batch(dataset: Dataset, size: int = PAPER_BATCH) -> tuple[np.ndarray, np.ndarray]:
     """Return inputs and targets of the first training samples, as the network sees them."""
-    return dataset.normalisation(dataset.train.raw[:PAPER_BATCH]), dataset.encode(dataset.train.targets[:PAPER_BATCH])
+    return dataset.normalisation(dataset.train.raw[:size]), dataset.encode(dataset.train.targets[:size])
 
 
 @functools.lru_cache(maxsize=4)
-def load(name: str, data_dir: str | None, verify: bool, validation: float) -> Dataset:
+def load(name: str, data_dir: str | None, verify: bool, validation: float, context: int | None = None) -> Dataset:
     """Return a data set, and keep it for the cells that follow."""
     from .. import data
 
-    dataset = data.load(name, data_dir=data_dir, verify=verify, download=False)
+    dataset = data.load(name, data_dir=data_dir, verify=verify, download=False, context=context)
     return dataset.with_validation(validation, seed=0) if validation else dataset

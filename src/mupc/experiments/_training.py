@@ -14,12 +14,13 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from ._claims import Claim, Finding, MissingCellsError, judge
 from ._declaration import cells_over
 from ._figure import FigureCell, FigureConfig, Finished, Row, RunContext, Table, select
-from ._methods import ERROR_SPACE, METHODS, PAPER_BATCH, build, first_batch, load
+from ._methods import ERROR_SPACE, METHODS, FigureMethod, build, first_batch, load
 from ._store import key
 
 if TYPE_CHECKING:
     from ..data import Dataset
-    from ..network import Network
+    from ..inference import Energy
+    from ..network import AbstractNetwork
     from ..training import FitResult
 
 GROUPED = 128
@@ -175,15 +176,20 @@ def choose(tuning: list[TrainingCell], finished: Finished) -> tuple[float, float
 
 
 def tuning_rank(found: Row) -> tuple[bool, float, float]:
-    """Return what tuning runs are ranked by, the best highest."""
+    """Return what tuning runs are ranked by, the best highest: the accuracy and then the loss, or only the loss of a
+    text."""
     loss = found["validation_loss"]
-    return not found["diverged"], found["validation_accuracy"] or 0.0, -math.inf if loss is None else -loss
+    accuracy = 0.0 if PERPLEXITY in found else found["validation_accuracy"] or 0.0
+    return not found["diverged"], accuracy, -math.inf if loss is None else -loss
 
 
 HISTORY = ("step", "epoch", "test_accuracy", "test_loss", "train_loss", "energy", "learning_layers")
+PERPLEXITY = "validation_perplexity"
+"""What the history of a run on a text has in addition."""
 
 
-Metrics = Mapping[str, "Callable[[Network], Any]"]
+Metrics = Mapping[str, Callable[[Any], Any]]
+"""What else to measure of a network at each evaluation, by name."""
 
 
 def run_cell(cell: TrainingCell, context: RunContext, metrics: Metrics | None = None) -> Row:
@@ -203,28 +209,95 @@ def run_group(cells: Sequence[TrainingCell], context: RunContext, metrics: Metri
 def run_compared(cell: TrainingCell, context: RunContext) -> Row:
     """Train one network. Unless it only tunes, also measure how close its inferred gradients are to BP's at the end, on
     the first batch: the smallest cosine among the layers that learn, the median over all, and how many learn."""
+    dataset, (result,) = train([cell], context)
+    row = training_row(cell, dataset, result)
+    measure = None if cell.validation else credit_measure(cell, dataset)
+    if measure is None:
+        return row
+    found = measure(result.network)
+    return row | {name: found[name] for name in ("smallest_cosine", "median_cosine", "learning_layers")}
+
+
+CREDIT = ("smallest_cosine", "median_cosine", "hidden_energy", "relative_gradient")
+"""What `run_followed` adds to the history: see `credit_measure`."""
+
+
+def run_followed(cell: TrainingCell, context: RunContext) -> Row:
+    """Train one network. Unless it only tunes, follow at every evaluation where its gradients come from, if it infers;
+    and where the data set was without its test split, score that once, at the end."""
+    measure = None if cell.validation else credit_measure(cell, load_for(cell, context))
+    dataset, (result,) = train([cell], context, measure and {"credit": measure})
+    row = training_row(cell, dataset, result, ("credit",) if measure else ()) | {"layers": result.network.layer_count}
+    if measure is not None:
+        credit = row["history"].pop("credit")
+        row["history"] |= {name: [found[name] for found in credit] for name in CREDIT}
+    if METHODS[cell.method].held_out and not cell.validation:
+        test = load_whole(cell, context).test
+        row |= {f"test_{name}": value for name, value in result.model.evaluate(test.raw, test.targets).items()}
+    return row
+
+
+def credit_measure(cell: TrainingCell, dataset: Dataset) -> Callable[[AbstractNetwork], dict[str, Any]] | None:
+    """Return a function that compares the inferred gradients of a network with BP's, on the first batch; None if the
+    method does not infer.
+
+    It finds the smallest cosine among the layers that learn and the median over all, how many learn, the share of the
+    energy in the hidden layers, and what is left of the gradient over the activities (`relative_gradient`).
+    """
     import numpy as np
 
     from ..diagnostics import credit_reach
-    from ..inference import Energy, infer
+    from ..inference import infer
     from ..learning import PC
     from ..training import TrainConfig
 
-    dataset, (result,) = train([cell], context)
-    row, method = training_row(cell, dataset, result), METHODS[cell.method]
+    method = METHODS[cell.method]
     algorithm = method.algorithm(cell.beta, cell.depth)
-    if cell.validation or not isinstance(algorithm, PC):
-        return row
-    x, y = first_batch(dataset)
-    energy = Energy(output_precision=method.output_precision)
-    solution = infer(result.network, x, y, algorithm.solver, energy=energy, precision=cell.precision)
-    base = TrainConfig(rate_scaling=method.rate_scaling, base_width=method.base_width).base(result.network)
-    reach = credit_reach(result.network, solution, x, y, base=base)
-    return row | {
-        "smallest_cosine": reach.evidence.smallest_cosine,
-        "median_cosine": float(np.nanmedian(reach.backprop_cosines)),
-        "learning_layers": reach.learning_layers,
-    }
+    if not isinstance(algorithm, PC):
+        return None
+    solver, energy = algorithm.solver, method_energy(method)
+    x, y = first_batch(dataset, method.batch_size)
+    settings = TrainConfig(rate_scaling=method.rate_scaling, base_width=method.base_width, optimiser=method.optimiser)
+
+    def measure(network: AbstractNetwork) -> dict[str, Any]:
+        solution = infer(network, x, y, solver, energy=energy, precision=cell.precision)
+        reach = credit_reach(network, solution, x, y, optimiser=method.optimiser, base=settings.base(network))
+        return {
+            "smallest_cosine": reach.evidence.smallest_cosine,
+            "median_cosine": float(np.nanmedian(reach.backprop_cosines)),
+            "learning_layers": reach.learning_layers,
+            "hidden_energy": float(np.sum(reach.energy_shares[:-1])),
+            "relative_gradient": reach.evidence.relative_gradient,
+        }
+
+    return measure
+
+
+def method_energy(method: FigureMethod) -> Energy:
+    """Return the energy that a method minimises."""
+    from ..inference import Energy
+
+    return Energy(
+        loss=method.loss,
+        output_precision=method.output_precision,
+        activity_decay=method.activity_decay,
+        weight_decay=method.weight_decay,
+    )
+
+
+def load_whole(cell: TrainingCell, context: RunContext) -> Dataset:
+    """Return the data set of a run, with the validation split that it needs."""
+    method = METHODS[cell.method]
+    return load(cell.data, context.data_dir, cell.verify, cell.validation or method.held_out, method.context)
+
+
+def load_for(cell: TrainingCell, context: RunContext) -> Dataset:
+    """Return the data set to train on: without its test split if that is scored once, at the end."""
+    import numpy as np
+
+    dataset = load_whole(cell, context)
+    none = np.arange(0)
+    return dataclasses.replace(dataset, test=dataset.test.take(none)) if METHODS[cell.method].held_out else dataset
 
 
 def train(
@@ -233,22 +306,23 @@ def train(
     """Train networks that differ in rates and seeds only, and return the data set as well. Several are one program."""
     import jax
 
-    from ..inference import Energy
     from ..training import Run, Scratch, fit, fit_many
 
     first, method = cells[0], METHODS[cells[0].method]
-    dataset = load(first.data, context.data_dir, first.verify, first.validation)
-    energy = Energy(output_precision=method.output_precision, activity_decay=method.activity_decay)
+    dataset, energy = load_for(first, context), method_energy(method)
     folder = key(first) if len(cells) == 1 else "group"
     settings: dict[str, Any] = {
         "epochs": first.epochs,
-        "batch_size": PAPER_BATCH,
+        "batch_size": method.batch_size,
+        "optimiser": method.optimiser,
         "evaluate_every": first.evaluate_every,
         "augment": first.augment,
         "precision": first.precision,
         "rate_scaling": method.rate_scaling,
         "base_width": method.base_width,
         "schedule": method.schedule,
+        **({} if method.rotation is None else {"rotation": method.rotation}),
+        **({"restore_best": True} if method.held_out else {}),
         "metrics": metrics,
         "checkpoints": None if context.scratch is None else Scratch(context.scratch / folder),
         "stop": context.stop,
@@ -273,10 +347,10 @@ def train(
 
 def training_row(cell: TrainingCell, dataset: Dataset, result: FitResult, metrics: tuple[str, ...] = ()) -> Row:
     """Return what is kept of a run: how it ended, and unless it was a tuning run its history."""
-    last = result.last
+    last = (result.best if result.restored else None) or result.last
     finite = [float(loss) for loss in result.losses if math.isfinite(loss)]
     found: dict[str, Any] = {
-        "test_accuracy": last["test_accuracy"],
+        "test_accuracy": last.get("test_accuracy"),
         "validation_accuracy": last.get("validation_accuracy"),
         "validation_loss": last.get("validation_loss"),
         "train_loss": last.get("train_loss"),
@@ -287,9 +361,11 @@ def training_row(cell: TrainingCell, dataset: Dataset, result: FitResult, metric
         "seconds_per_step": result.seconds_per_step,
         "official_data": dataset.official,
     }
+    text = (PERPLEXITY,) if PERPLEXITY in last else ()
+    found |= {name: last[name] for name in text}
     if not cell.validation:
         kept = [record for record in result.history if not record["diverged"]]
-        found["history"] = {name: [record.get(name) for record in kept] for name in (*HISTORY, *metrics)}
+        found["history"] = {name: [record.get(name) for record in kept] for name in (*HISTORY, *text, *metrics)}
     return found
 
 

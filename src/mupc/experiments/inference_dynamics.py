@@ -21,7 +21,7 @@ from .. import plots
 from ._claims import Claim, Finding, judge, number, require
 from ._declaration import cells_over, presets, protocol
 from ._figure import Figure, FigureCell, FigureConfig, Finished, Row, RunContext, Table, by_slug, select
-from ._methods import METHODS, PAPER_BATCH, build, load
+from ._methods import METHODS, PAPER_BATCH, build_mlp, load
 
 if TYPE_CHECKING:
     from ..network import Activities, Inputs, Network, Outputs
@@ -191,7 +191,7 @@ def run_wide(cell: WideCell, context: RunContext) -> Row:
         return float(np.linalg.norm(change) / np.linalg.norm(reference))
 
     with jax.enable_x64(cell.precision == "float64"):
-        network = build(METHODS[cell.method], dataset, cell.activation, cell.width, depth, cell.seed)
+        network = build_mlp(METHODS[cell.method], dataset, cell.activation, cell.width, depth, cell.seed)
         floats = jax.numpy.result_type(float)
         x, y = (jax.numpy.asarray(a, floats) for a in (dataset.normalisation(batch.raw), dataset.encode(batch.targets)))
         paths = [_trajectory(network, x, y, beta / PAPER_BATCH, steps) for beta in cell.betas]

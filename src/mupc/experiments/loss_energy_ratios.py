@@ -68,7 +68,7 @@ def run_cell(cell: RatioCell | TrainingCell, context: RunContext) -> Row:
 
     dataset = _methods.load(cell.data, context.data_dir, cell.verify, 0.0)
     with jax.enable_x64(True):
-        network = _methods.build(METHODS[cell.method], dataset, "linear", cell.width, cell.depth, cell.seed)
+        network = _methods.build_mlp(METHODS[cell.method], dataset, "linear", cell.width, cell.depth, cell.seed)
         part = slice(0, cell.samples)
         x, y = dataset.normalisation(dataset.train.raw[part]), dataset.encode(dataset.train.targets[part])
         return {"ratio": theory.loss_energy_ratio(network, x, y)}

@@ -23,6 +23,7 @@ from .training import (
     draw_accuracy_over_depth,
     draw_accuracy_over_epochs,
     draw_accuracy_over_width,
+    draw_credit_over_epochs,
     draw_exact_inference,
     draw_ratio_curves,
     draw_ratio_maps,

@@ -79,7 +79,13 @@ LOSSES = {"mse": "½ sum of squared errors", "cross-entropy": "cross-entropy"}
 """What the losses of one sample are, in words."""
 
 KAPPA = r"condition number $\kappa$"
-WRITTEN = {"relu": "ReLU", "mnist": "MNIST", "fashion-mnist": "Fashion-MNIST", "cifar10": "CIFAR-10"}
+WRITTEN = {
+    "relu": "ReLU",
+    "mnist": "MNIST",
+    "fashion-mnist": "Fashion-MNIST",
+    "cifar10": "CIFAR-10",
+    "tinyshakespeare": "tiny Shakespeare",
+}
 
 
 def written(name: str) -> str:

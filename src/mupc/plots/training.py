@@ -13,6 +13,8 @@ MOMENTS = {"$t = 0$": None, "after a tenth of training": 0.1, "at the end": 1.0}
 """Titles of the maps of that ratio, and the part of training that has passed; None is before training."""
 WIDE = (8.0, 4.4)
 """Width and height of a figure as wide as a page, in inches."""
+TALL = (6.4, 6.8)
+"""Width and height of a figure of three panels, one below the other, in inches."""
 COLOURS = {"mupc": style.BLUE, "sp": style.RED, "error-space": style.RED, "bp": style.GREEN}
 """Colours by how the name of a method begins."""
 
@@ -51,6 +53,54 @@ def draw_accuracy_over_epochs(record: Record, path: PathLike, labels: Labels) ->
         if trained:  # the untrained network, at chance, would flatten everything that follows
             panel.set_ylim(max(0, min(trained) - 1), max(trained) + 0.5)
         style.legend_outside(figure, panel)
+
+
+def draw_credit_over_epochs(record: Record, path: PathLike, labels: Labels) -> None:
+    """Draw the score over epochs for each method, and below it where the weight gradients of those that infer come
+    from: the cosine to BP's (median over nodes solid, smallest dotted) and the energy in hidden nodes."""
+    methods, trained = _methods(record["config"]), trained_runs(record)
+    is_text = any("test_perplexity" in run for run in trained)
+    names = ("validation perplexity" if is_text else ACCURACY, "cosine to BP", "hidden energy (%)")
+    layout: Options = {"sharex": True, "height_ratios": (5, 3, 3), "xlabel": "epoch", "ylabel": names}
+    with style.saved_panels(path, 3, 1, record, size=TALL, **layout) as (figure, ((score,), (cosine,), (energy,))):
+        for place, (method, colour) in enumerate(zip(methods, style.cycle(len(methods)), strict=True)):
+            runs = style.select(trained, method=method)
+            look: Options = {"color": colour, "zorder": len(methods) + 2 - place}  # the first on top
+            if not runs:
+                continue
+            draw = _plot_perplexity if is_text else plot_accuracy
+            draw(score, runs, "epoch", **look, label=labels[method])
+            if "median_cosine" in runs[0]["history"]:
+                _plot_history(cosine, runs, "median_cosine", **look)
+                _plot_history(cosine, runs, "smallest_cosine", ls=":", **look)
+                _plot_history(energy, runs, "hidden_energy", 100, **look)
+        if is_text:
+            score.plot([], [], "s", ms=7, color=style.GREY, label="test perplexity, best network")
+        else:
+            style.accuracy_axis(score)
+        copy = any(run.get("official_data") is False for run in trained)
+        score.set_title(style.written(record["config"]["data"]) + (" (JPEG copy)" if copy and not is_text else ""))
+        cosine.axhline(1, color="black", lw=1, ls=":")
+        energy.set_ylim(bottom=0)
+        style.legend_outside(figure, score, loc="outside upper center", ncols=2)
+
+
+def _plot_perplexity(panel: Axes, runs: list[Record], axis: str, **look: Any) -> None:
+    """Plot the perplexity in validation from the first evaluation after the start on, and that of the test at the
+    end."""
+    after: list[Record] = [
+        {**run, "history": {name: values[1:] for name, values in run["history"].items()}} for run in runs
+    ]
+    _plot_history(panel, after, "validation_perplexity", **look)
+    ends = [run["history"][axis][-1] for run in runs]
+    square = look | {"label": None, "ls": "", "marker": "s", "ms": 7, "mec": "white", "clip_on": False}
+    panel.plot(ends, [run["test_perplexity"] for run in runs], **square)
+
+
+def _plot_history(panel: Axes, runs: list[Record], name: str, scale: Number = 1, **look: Any) -> None:
+    """Plot one quantity of the history over epochs."""
+    curves = [[scale * value for value in style.numbers(run["history"][name])] for run in runs]
+    style.plot_band(panel, shortest_steps(runs, "epoch"), curves, **look)
 
 
 def draw_accuracy_over_width(record: Record, path: PathLike, labels: Labels) -> None:

@@ -16,7 +16,7 @@ from jaxtyping import Array, Int, Key
 from ..data import BatchStream, Dataset, Normalisation, Split
 from ..inference import Batch, free_start
 from ..network import Outputs, PRNGKeyArray
-from ._augment import augment
+from ._augment import DEGREES, augment
 
 Order = Int[Array, "*runs drawn"]
 
@@ -91,6 +91,7 @@ class BatchSource(eqx.Module):
     format: SampleFormat = eqx.field(static=True)
     augments: bool = eqx.field(static=True)
     batch_size: int = eqx.field(static=True)
+    rotation: float = eqx.field(static=True, default=DEGREES)
 
     def batch(self, raw: Array, targets: Array, key: PRNGKeyArray, in_size: int) -> Batch:
         """Return inputs and targets: one-hot labels or regression targets. In unsupervised training the inputs
@@ -110,7 +111,7 @@ class BatchSource(eqx.Module):
         chosen = jax.lax.dynamic_slice(order, (index * self.batch_size,), (self.batch_size,))
         raw, targets = self.raw[chosen], self.targets[chosen]
         if self.augments and self.format.image_shape is not None:
-            raw = augment(key, raw, self.format.image_shape)
+            raw = augment(key, raw, self.format.image_shape, self.rotation)
         elif self.augments:
             raw, targets = self._moved_windows(chosen, key)
         return self.batch(raw, targets, key, in_size), key

@@ -28,6 +28,7 @@ from ..io import (
     write_checkpoint,
 )
 from ..network import AbstractNetwork
+from ._augment import DEGREES
 from ._step import TrainJob
 
 STEP = "step-{:08d}"
@@ -152,6 +153,7 @@ def describe_run(
         "rate_scaling": "none" if context.base is None else f"mup from {context.base}",
         "batch_size": source.batch_size,
         "augment": source.augments,
+        "rotation": source.rotation,
         "key": jr.key_data(source.key).tolist(),
     }
     sizes = ("width", "hidden_layers")  # named first, ahead of the shapes that follow from them
@@ -164,11 +166,13 @@ def describe_run(
 
 
 def _upgraded(about: dict[str, Any]) -> dict[str, Any]:
-    """Return what a checkpoint says in today's words: rates were not scaled, an optax transformation has no other rate,
-    and since format 2 the solver is part of an algorithm."""
+    """Return what a checkpoint says in today's words: rates were not scaled, images were turned by the
+    default, an optax transformation has no other rate, and since format 2 the solver is part of an algorithm."""
     if not isinstance(about.get("settings"), dict):
         return about
     settings = dict(about["settings"])
+    if "augment" in settings:
+        settings.setdefault("rotation", str(DEGREES))
     if "optimiser" in settings:
         settings.setdefault("rate_scaling", "none")
     if settings.get("optimiser") == OPTAX_RULE:

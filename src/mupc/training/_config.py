@@ -28,6 +28,7 @@ from ..learning import (
     why_no_rule,
 )
 from ..network import POLICIES, AbstractNetwork, BaseSize, Real, check_network, resolve_precision
+from ._augment import DEGREES
 from ._batches import BatchSource, SampleFormat, StoredBatches, bucket, learned, padded
 from ._compute_path import AUTO, choose_precision, describe_path
 from ._step import TrainJob
@@ -84,7 +85,7 @@ class TrainConfig:
     - `evaluate_every`: steps between evaluations; by default once an epoch.
     - `unsupervised`: learn to generate the inputs from a free z₀; targets are not used.
     - `augment`: random crops, rotations and, in colour, flips of the images, on the device. Windows of a text begin
-      anywhere.
+      anywhere. `rotation`: the most degrees to turn an image by; 0 for none.
     - `checkpoints`: a folder to write checkpoints to and to go on from. `checkpoint_every`: steps between them; by
       default at evaluations, but never for more than a tenth of the time. `keep`: how many to keep.
     - `on_divergence`: `"stop"`, or `"halve-lr"` to go back to the last finite state with half the `weight_lr`, up to
@@ -103,6 +104,7 @@ class TrainConfig:
     evaluate_every: int | None = None
     unsupervised: bool = False
     augment: bool = False
+    rotation: float | int = DEGREES
     precision: str | None = AUTO
     checkpoints: Path | None = None
     checkpoint_every: int | None = None
@@ -124,6 +126,7 @@ class TrainConfig:
         check_optimiser(self.optimiser, self.weight_lr, self.schedule)
         checks.boolean("unsupervised", self.unsupervised)
         checks.boolean("augment", self.augment)
+        checks.number("rotation", self.rotation, at_least=0)
         checks.integer("keep", self.keep, 1)
         for name in ("base_width", "base_hidden_layers"):
             object.__setattr__(self, name, checks.integer(name, getattr(self, name), 1))
@@ -336,6 +339,7 @@ class TrainConfig:
             key=jr.key(checks.seed(self.seed)),
             format=SampleFormat(dataset.classes, dataset.image_shape, self.unsupervised, dataset.schema.context),
             augments=self.augment,
+            rotation=float(self.rotation),
             batch_size=plan.batches.batch_size,
         )
         return TrainJob(traced(algorithm), context, source)

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from .._chain import Chain
-from ._images import resnet, vgg
+from ._images import VGG_LAYERS, resnet, vgg
 from ._transformer import Attention, Embedding, Normalise, transformer
 
 MODELS: dict[str, Callable[..., Chain]] = {"resnet": resnet, "vgg": vgg, "transformer": transformer}
