@@ -25,11 +25,13 @@ if TYPE_CHECKING:
         ErrorSpace,
         ExactLinear,
         GradientDescent,
+        MonteCarlo,
         Optax,
         Solution,
         energy,
         infer,
         layer_energies,
+        sample,
     )  # fmt: skip
     from .io import keep_compiled
     from .learning import BP, PC, AbstractAlgorithm, backprop_gradients, weight_gradients
@@ -45,8 +47,8 @@ _NAMES = {
     "diagnostics": "Conditioning CoordinateCheck CreditReach coordinate_check coordinate_sizes credit_reach "
     "diagnostics",
     "estimators": "estimators",
-    "inference": "ODE RESULTS AbstractSolver Energy ErrorSpace ExactLinear GradientDescent Optax Solution energy infer "
-    "layer_energies",
+    "inference": "ODE RESULTS AbstractSolver Energy ErrorSpace ExactLinear GradientDescent MonteCarlo Optax Solution "
+    "energy infer layer_energies sample",
     "io": "keep_compiled",
     "learning": "BP PC AbstractAlgorithm backprop_gradients weight_gradients",
     "network": "AbstractNetwork Activation Chain Dense Network Stack forward models nodes",

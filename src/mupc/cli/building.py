@@ -14,7 +14,17 @@ import jax.random as jr
 
 from .. import data
 from ..data import Dataset
-from ..inference import ODE, AbstractSolver, Energy, ErrorSpace, ExactLinear, GradientDescent, Optax, infer
+from ..inference import (
+    ODE,
+    AbstractSolver,
+    Energy,
+    ErrorSpace,
+    ExactLinear,
+    GradientDescent,
+    MonteCarlo,
+    Optax,
+    infer,
+)
 from ..io import checks
 from ..learning import BP, PC, AbstractAlgorithm
 from ..network import PARAMETERISATIONS, AbstractNetwork, Chain, Network, models
@@ -196,6 +206,9 @@ SOLVERS = {
     "error-space": SolverChoice(ErrorSpace, {"cg_steps": 2, **_ONE_STEP}),
     "exact-linear": SolverChoice(ExactLinear, _ONE_STEP),
     "ode": SolverChoice(ODE, {"end_time": 10.0, "inference_steps": 4096, "inference_tol": 1e-3}),
+    "monte-carlo": SolverChoice(
+        MonteCarlo, {"activity_lr": ACTIVITY_LR["monte-carlo"], "temperature": 1.0, "inference_steps": None}
+    ),
 }
 ARGUMENTS = {"activity_lr": "lr", "inference_steps": "steps", "inference_tol": "tol", "end_time": "t1"}
 """Arguments of solvers whose flags have other names."""
@@ -219,8 +232,9 @@ def solver_settings(flags: TrainFlags, network: AbstractNetwork | None = None) -
     settings = {
         name: default if getattr(flags, name) is None else getattr(flags, name) for name, default in known.items()
     }
-    if solver == "adam" and not isinstance(settings["activity_lr"], float):
-        raise ValueError(f"--activity-lr {flags.activity_lr} needs --solver gd: give adam a number, such as 0.01.")
+    if solver != "gd" and isinstance(settings.get("activity_lr"), str):
+        wanted = f"give {solver} a number, such as {ACTIVITY_LR[solver]:g}"
+        raise ValueError(f"--activity-lr {flags.activity_lr} needs --solver gd: {wanted}.")
     if settings["inference_steps"] is None and settings.get("activity_lr") != "auto":
         settings["inference_steps"] = flags.hidden_layers if network is None else network.layer_count - 1
     return settings

@@ -18,7 +18,7 @@ from .parsing import SYNONYMS
 FORMAT = 2
 """Of `config.json`: every value as used. Format 1 has nulls for what was chosen by default."""
 Flags = TypeVar("Flags")
-SOLVER_FLAGS = ("activity_lr", "momentum", "inference_steps", "inference_tol", "cg_steps", "end_time")
+SOLVER_FLAGS = ("activity_lr", "momentum", "temperature", "inference_steps", "inference_tol", "cg_steps", "end_time")
 """Settings that not every solver has."""
 FOLLOWERS: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(("method", "solver"), ("solver", *SOLVER_FLAGS, "weight_lr", "output_precision")),

@@ -18,9 +18,9 @@ RateScaling = Literal["mup", "none"]
 FigureFormat = Literal["png", "pdf", "svg"]
 Method = Literal["pc", "bp"]
 Model = Literal["mlp", "resnet", "vgg", "transformer"]
-Solver = Literal["gd", "adam", "error-space", "exact-linear", "ode"]
+Solver = Literal["gd", "adam", "error-space", "exact-linear", "ode", "monte-carlo"]
 
-ACTIVITY_LR = {"gd": 0.05, "adam": 0.01}
+ACTIVITY_LR = {"gd": 0.05, "adam": 0.01, "monte-carlo": 0.05}
 """Step size of inference by solver. Weights grow in training, and so does the curvature of the energy: larger rates of
 gd learn a little faster in the first epochs on digits, but 0.4 collapses after seven epochs, 0.2 within one epoch of
 MNIST at 32 layers, and 0.1 loses almost two points at 64."""
@@ -34,11 +34,13 @@ def hint(text: str, metavar: str | None = None) -> object:
 
 
 InferenceSteps = Annotated[
-    int | None, hint("(default: gd and adam as many as hidden layers, error-space and exact-linear 1, ode 4096)")
+    int | None,
+    hint("(default: gd, adam and monte-carlo as many as hidden layers, error-space and exact-linear 1, ode 4096)"),
 ]
 OutputPrecision = Annotated[float | None, hint("(default: error-space 0.01, others 1)")]
 ActivityRate = Annotated[
-    float | str | None, hint(f"(default: gd {ACTIVITY_LR['gd']:g}, adam {ACTIVITY_LR['adam']:g})", "FLOAT|auto")
+    float | str | None,
+    hint(f"(default: {', '.join(f'{solver} {lr:g}' for solver, lr in ACTIVITY_LR.items())})", "FLOAT|auto"),
 ]
 RateScalingFlag = Annotated[RateScaling | None, hint("(default: mup with μPC, others none)")]
 TEST = 0.2
@@ -134,11 +136,14 @@ class InferenceFlags:
     method: Method = "pc"
     """Predictive coding, or backpropagation as a baseline on the same network."""
     solver: Annotated[Solver | None, hint(f"(default: {SOLVER})")] = None
-    """Gradient descent (the paper's), Adam, Gauss–Newton (reaches all layers), exact (linear) or the gradient flow."""
+    """Gradient descent (the paper's), Adam, Gauss–Newton (reaches all layers), exact (linear), the gradient flow, or
+    samples by Langevin dynamics."""
     activity_lr: ActivityRate = None
     """Step size, acting on the energy of one sample (the paper's β is 64 times this); auto: gd chooses it itself."""
     momentum: Annotated[float | None, hint("(default: 0)")] = None
     """Momentum of gd."""
+    temperature: Annotated[float | None, hint("(default: 1)")] = None
+    """Temperature of monte-carlo; 0 is gradient descent."""
     inference_steps: InferenceSteps = None
     """Steps of inference per batch; an upper limit for ode, and for gd with --activity-lr auto, which by default takes
     as many as the network needs."""

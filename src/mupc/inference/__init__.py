@@ -16,14 +16,17 @@ from ._energy import (
 )
 from ._infer import free_start, infer, infer_batch, why_no_kernels
 from ._problem import AbstractLinearised, AbstractProblem, Batch
+from ._sample import sample
 from ._solution import RESULTS, Solution, check_solution
 from .solvers import (
     ODE,
     AbstractSolver,
+    AbstractStochasticSolver,
     AbstractTunableSolver,
     ErrorSpace,
     ExactLinear,
     GradientDescent,
+    MonteCarlo,
     Optax,
     check_solver,
     extremes,

@@ -10,9 +10,10 @@ from typing import Any, Generic, NamedTuple, TypeVar
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import jax.random as jr
 from jaxtyping import Array, Float, PyTree
 
-from ..network import AbstractNetwork, Inputs, Outputs, Scalar
+from ..network import AbstractNetwork, Inputs, Outputs, PRNGKeyArray, Scalar
 from ._energy import Energy
 
 Unknowns = TypeVar("Unknowns")
@@ -207,6 +208,14 @@ def add(a: Unknowns, b: Unknowns) -> Unknowns:
 def zeros(like: Unknowns) -> Unknowns:
     """Return zeros of the same form."""
     return jax.tree.map(jnp.zeros_like, like)
+
+
+def standard_normal(key: PRNGKeyArray, like: Unknowns) -> Unknowns:
+    """Return independent standard normal values of the same form."""
+    leaves, structure = jax.tree.flatten(like)
+    keys = jr.split(key, len(leaves))
+    drawn = [jr.normal(own, leaf.shape, leaf.dtype) for own, leaf in zip(keys, leaves, strict=True)]
+    return jax.tree.unflatten(structure, drawn)
 
 
 def unposed(network: AbstractNetwork) -> TypeError:

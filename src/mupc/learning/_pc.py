@@ -1,9 +1,11 @@
 """Predictive coding: infer, then learn from every layer's own error."""
 
 import jax.numpy as jnp
+import jax.random as jr
 
 from ..inference import (
     AbstractSolver,
+    AbstractStochasticSolver,
     AbstractTunableSolver,
     Batch,
     Energy,
@@ -16,6 +18,9 @@ from ..inference import (
 from ..network import AbstractNetwork, Outputs, Precision, PRNGKeyArray
 from ._algorithm import AbstractAlgorithm, AlgorithmState, Defaults, LearningContext, StepReport
 from ._gradients import solution_gradients
+
+NOISE = 2**31 - 1
+"""Where inference has its random numbers, apart from those with which the rows of a free z₀ start."""
 
 
 class PC(AbstractAlgorithm):
@@ -56,6 +61,8 @@ class PC(AbstractAlgorithm):
         self, state: AlgorithmState, batch: Batch, key: PRNGKeyArray, context: LearningContext
     ) -> tuple[AlgorithmState, StepReport]:
         network, solver = context.policy.cast((state.network, self.solver))
+        if isinstance(solver, AbstractStochasticSolver):
+            solver = solver.with_key(jr.fold_in(key, NOISE))
         solution = infer_batch(network, batch, solver, context.energy, context.policy)
         inputs = batch.x if solution.input is None else solution.input
         gradients = solution_gradients(network, solution, inputs, context.learned_energy)
