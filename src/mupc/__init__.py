@@ -34,7 +34,7 @@ if TYPE_CHECKING:
         sample,
     )  # fmt: skip
     from .io import keep_compiled
-    from .learning import BP, PC, AbstractAlgorithm, backprop_gradients, weight_gradients
+    from .learning import BP, PC, AbstractAlgorithm, EquilibriumPropagation, backprop_gradients, weight_gradients
     from .network import AbstractNetwork, Activation, Chain, Dense, Network, Stack, forward, models, nodes
     from .prediction import Model, load, save
     from .sweep import transfer
@@ -50,7 +50,7 @@ _NAMES = {
     "inference": "ODE RESULTS AbstractSolver Energy ErrorSpace ExactLinear GradientDescent MonteCarlo Optax Solution "
     "energy infer layer_energies sample",
     "io": "keep_compiled",
-    "learning": "BP PC AbstractAlgorithm backprop_gradients weight_gradients",
+    "learning": "BP PC AbstractAlgorithm EquilibriumPropagation backprop_gradients weight_gradients",
     "network": "AbstractNetwork Activation Chain Dense Network Stack forward models nodes",
     "prediction": "Model load save",
     "sweep": "transfer",

@@ -136,8 +136,7 @@ class InferenceFlags:
     method: Method = "pc"
     """Predictive coding, or backpropagation as a baseline on the same network."""
     solver: Annotated[Solver | None, hint(f"(default: {SOLVER})")] = None
-    """Gradient descent (the paper's), Adam, Gauss–Newton (reaches all layers), exact (linear), the gradient flow, or
-    samples by Langevin dynamics."""
+    """Gradient descent (the paper's), Adam, Gauss–Newton (reaches all layers), exact (linear), the flow, or samples."""
     activity_lr: ActivityRate = None
     """Step size, acting on the energy of one sample (the paper's β is 64 times this); auto: gd chooses it itself."""
     momentum: Annotated[float | None, hint("(default: 0)")] = None

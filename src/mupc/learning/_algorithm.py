@@ -12,6 +12,7 @@ from jaxtyping import Array, Float, Int
 from ..inference import Batch, Energy
 from ..network import POLICIES, AbstractNetwork, BaseSize, Outputs, Precision, PRNGKeyArray, Scalar
 from ._optimiser import SCHEDULES, Optimiser, as_at_base, is_decoupled, update_rule
+from ._relaxation import Relaxation
 
 
 class LearningContext(eqx.Module):
@@ -131,3 +132,12 @@ class AbstractAlgorithm(eqx.Module):
     @abc.abstractmethod
     def tuned(self, network: AbstractNetwork, batch: Batch, context: LearningContext) -> "AbstractAlgorithm":
         """Return the algorithm with settings that suit the network now."""
+
+
+class AbstractRelaxingAlgorithm(AbstractAlgorithm):
+    """An algorithm whose networks predict by relaxation instead of the forward pass."""
+
+    @property
+    @abc.abstractmethod
+    def relaxation(self) -> Relaxation:
+        """How they predict."""

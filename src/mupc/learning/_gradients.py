@@ -91,10 +91,11 @@ def solution_gradients(network: SomeNetwork, solution: Solution, x: Inputs, ener
     errors = jax.tree.map(lambda e: e / energy.output_weight, solution.errors)
     policy = POLICIES[solution.precision]
     gradients = network.local_gradients(x, solution.activities, errors, solution.output_error, policy)
-    return _with_penalties(gradients, network, energy)
+    return with_penalties(gradients, network, energy)
 
 
-def _with_penalties(gradients: AbstractNetwork, network: SomeNetwork, energy: Energy) -> SomeNetwork:
+def with_penalties(gradients: AbstractNetwork, network: SomeNetwork, energy: Energy) -> SomeNetwork:
+    """Return the gradients, and those of the weight penalties."""
     if not energy.penalises_weights:
         return cast(SomeNetwork, gradients)
     return jax.tree.map(jnp.add, gradients, energy.penalty_gradient(network))
@@ -142,4 +143,4 @@ def check_backprop(energy: Energy) -> None:
 def backprop_step(network: SomeNetwork, batch: Batch, energy: Energy, policy: Precision) -> tuple[SomeNetwork, Outputs]:
     """Return the gradients and the prediction, on arguments that are checked and cast."""
     gradients, output = network.backpropagate(batch.x, lambda at: energy.output_error(at, batch.y), policy)
-    return _with_penalties(gradients, network, energy), output
+    return with_penalties(gradients, network, energy), output
