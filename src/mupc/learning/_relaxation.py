@@ -6,7 +6,7 @@ from typing import NamedTuple
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import PyTree
+from jaxtyping import Array, Int, PyTree
 
 from ..io import checks
 from ..network import AbstractNetwork, Inputs, Outputs, Precision, Real, Scalar
@@ -48,7 +48,7 @@ def free_energy(network: AbstractNetwork, states: LayerStates, x: Inputs, precis
 def descend(energy: Callable[[LayerStates], Scalar], states: LayerStates, lr: Real, steps: int) -> LayerStates:
     """Take steps down an energy, with all layers at once."""
 
-    def step(_: int, states: LayerStates) -> LayerStates:
+    def step(_: Int[Array, ""], states: LayerStates) -> LayerStates:
         return jax.tree.map(lambda z, slope: z - lr * slope, states, jax.grad(energy)(states))
 
     return jax.lax.fori_loop(0, steps, step, states)
