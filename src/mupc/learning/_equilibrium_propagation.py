@@ -37,7 +37,8 @@ class EquilibriumPropagation(AbstractRelaxingAlgorithm):
     - `lr`: the step size of both phases, on one sample's energy.
     - `steps`, `nudge_steps`: the steps of the free phase and of each nudged one.
     - `beta`: the nudge β. The gradient's error is of order β with one nudge, and of order β² with two.
-    - `sign`: `"centred"` compares the nudges β and −β, `"positive"` β and none, `"negative"` none and −β. A negative
+    - `sign`: `"centred"` compares the nudges β and −β, `"positive"` β and none, `"negative"` none and −β. The last two
+      need more `steps`, because what is left of the free phase's motion counts as an effect of the nudge. A negative
       nudge has a fixed point for β < 1 only.
 
     **Example:**
