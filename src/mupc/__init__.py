@@ -26,11 +26,13 @@ if TYPE_CHECKING:
         ErrorSpace,
         ExactLinear,
         GradientDescent,
+        MonteCarlo,
         Optax,
         Solution,
         energy,
         infer,
         layer_energies,
+        sample,
     )  # fmt: skip
     from .io import keep_compiled
     from .learning import (
@@ -41,6 +43,7 @@ if TYPE_CHECKING:
         ZIL,
         AbstractAlgorithm,
         Amortised,
+        EquilibriumPropagation,
         Nudged,
         algorithm_gradients,
         backprop_gradients,
@@ -58,11 +61,11 @@ _NAMES = {
     "diagnostics": "Conditioning CoordinateCheck CreditReach algorithm_reach coordinate_check coordinate_sizes "
     "credit_reach diagnostics",
     "estimators": "estimators",
-    "inference": "ODE RESULTS AbstractSolver Energy ErrorSpace ExactLinear GradientDescent Optax Solution energy infer "
-    "layer_energies",
+    "inference": "ODE RESULTS AbstractSolver Energy ErrorSpace ExactLinear GradientDescent MonteCarlo Optax Solution "
+    "energy infer layer_energies sample",
     "io": "keep_compiled",
-    "learning": "ALM BP IPC PC ZIL AbstractAlgorithm Amortised Nudged algorithm_gradients backprop_gradients "
-    "weight_gradients",
+    "learning": "ALM BP IPC PC ZIL AbstractAlgorithm Amortised EquilibriumPropagation Nudged algorithm_gradients "
+    "backprop_gradients weight_gradients",
     "network": "AbstractNetwork Activation Chain Dense Network Stack forward models nodes",
     "prediction": "Model load save",
     "sweep": "transfer",

@@ -34,6 +34,8 @@ def test_flags_follow_the_methods():
         (["--method", "ipc", "--inference-tol", "0.1"], "has a tolerance, and iPC takes every step"),
         (["--method", "zil", "--skip", "2"], "--skip 2 lets errors reach a layer at several steps"),
         (["--method", "amortised", "--model", "resnet"], "is a Chain, and an amortised start is for layers of equal"),
+        (["--method", "ep"], "--skip 1, and with skip connections the energy of equilibrium propagation"),
+        (["--method", "ep", "--skip", "0", "--activity-lr", "auto"], "--activity-lr"),
         (["--method", "zil", "--dual-lr", "0.5"], "--dual-lr 0.5 has no effect with --method zil: .* --method alm"),
     ],
 )
@@ -47,7 +49,8 @@ def test_mistakes(mupc, tmp_path, argv, message):
 @pytest.mark.slow
 @pytest.mark.parametrize("method", sorted(set(METHODS) - {"pc", "bp"}))
 def test_runs_go_on_and_repeat(mupc, train, method):
-    whole = train("--method", method, *QUICK, tiny=False)
+    form = ("--skip", "0", "--activation", "tanh") if method == "ep" else ()
+    whole = train("--method", method, *form, *QUICK, tiny=False)
     assert whole.code == 0, whole.err
     summary = whole.json("summary.json")
     assert summary["credit_reach"]["layers"] == 4 and summary["credit_reach"]["regime"]

@@ -45,6 +45,7 @@ STEPPING = {
         lambda n: mupc.GradientDescent(0.1, n, momentum=0.8, nesterov=True),
         lambda g, s: _momentum(g, s, True),
     ),
+    "cold-langevin": (lambda n: mupc.MonteCarlo(0.1, n, temperature=0.0), lambda g, s: -0.1 * g),
     "optax-sgd": (lambda n: mupc.Optax(optax.sgd(0.1), n), lambda g, s: -0.1 * g),
     # a large ε, for the oracle's sake: its rounding errors, not zero as the library's, would be blown up by Adam
     "optax-factor": (lambda n: mupc.Optax(optax.sgd(0.5), n, lr=0.2), lambda g, s: -0.1 * g),

@@ -31,6 +31,7 @@ EVERY = {
     "alm": mupc.ALM("auto"),
     "zil": mupc.ZIL(),
     "amortised": mupc.Amortised(GD),
+    "samples": mupc.Nudged(mupc.MonteCarlo(0.2, 3), 0.3),
 }
 
 

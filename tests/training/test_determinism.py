@@ -26,6 +26,7 @@ SOLVERS = {
     "exact": mupc.ExactLinear(),
     "gradient flow": mupc.ODE(t1=2.0),
     "optax": mupc.Optax(optax.adam(0.05), steps=3),
+    "samples": mupc.MonteCarlo(lr=0.3, steps=3),
     "backpropagation": mupc.BP(),
 }
 CASES = (*SOLVERS, "side by side")

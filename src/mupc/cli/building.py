@@ -15,9 +15,30 @@ import jax.random as jr
 
 from .. import data
 from ..data import Dataset
-from ..inference import ODE, AbstractSolver, Energy, ErrorSpace, ExactLinear, GradientDescent, Optax, infer
+from ..inference import (
+    ODE,
+    AbstractSolver,
+    Energy,
+    ErrorSpace,
+    ExactLinear,
+    GradientDescent,
+    MonteCarlo,
+    Optax,
+    infer,
+)
 from ..io import checks
-from ..learning import ALM, BP, IPC, PC, ZIL, AbstractAlgorithm, AbstractSolving, Amortised, Nudged
+from ..learning import (
+    ALM,
+    BP,
+    IPC,
+    PC,
+    ZIL,
+    AbstractAlgorithm,
+    AbstractSolving,
+    Amortised,
+    EquilibriumPropagation,
+    Nudged,
+)
 from ..network import PARAMETERISATIONS, AbstractNetwork, Chain, Network, models
 from ..training import TrainConfig, check_room
 from .config import METHOD_FLAGS, SOLVER_FLAGS, TrainFlags, pick
@@ -202,6 +223,10 @@ METHODS = {
     "alm": MethodChoice(ALM, {"activity_lr": 0.25, "inference_steps": None, "penalty": 1.0, "dual_lr": 1.0}),
     "zil": MethodChoice(ZIL, infers=False),
     "amortised": MethodChoice(Amortised, {"start_lr": 0.003}),
+    "ep": MethodChoice(
+        EquilibriumPropagation,
+        {"activity_lr": 0.2, "inference_steps": 30, "nudge_steps": 10, "beta": 0.3, "sign": "centred"},
+    ),
 }
 
 
@@ -216,7 +241,7 @@ def method_settings(flags: TrainFlags, network: AbstractNetwork | None = None) -
             cure = f"leave it out, or use {' or '.join(users)}" if users else "leave it out"
             raise ValueError(f"{flag(name)} {value} has no effect with --method {flags.method}: {cure}.")
     settings = _with_defaults(flags, known)
-    if "inference_steps" in known and settings["inference_steps"] is None:
+    if settings.get("inference_steps", 1) is None:
         settings["inference_steps"] = 2 * (flags.hidden_layers + 1 if network is None else network.layer_count)
     return settings
 
@@ -242,6 +267,9 @@ SOLVERS = {
     "error-space": SolverChoice(ErrorSpace, {"cg_steps": 2, **_ONE_STEP}),
     "exact-linear": SolverChoice(ExactLinear, _ONE_STEP),
     "ode": SolverChoice(ODE, {"end_time": 10.0, "inference_steps": 4096, "inference_tol": 1e-3}),
+    "monte-carlo": SolverChoice(
+        MonteCarlo, {"activity_lr": ACTIVITY_LR["monte-carlo"], "temperature": 1.0, "inference_steps": None}
+    ),
 }
 ARGUMENTS = {
     "activity_lr": "lr",
@@ -274,8 +302,9 @@ def solver_settings(flags: TrainFlags, network: AbstractNetwork | None = None) -
             used = f"the default solver, {solver}" if flags.solver is None else f"--solver {solver}"
             raise ValueError(f"{written} has no effect with {used}: leave it out, or use --solver {users}.")
     settings = _with_defaults(flags, known)
-    if solver == "adam" and not isinstance(settings["activity_lr"], float):
-        raise ValueError(f"--activity-lr {flags.activity_lr} needs --solver gd: give adam a number, such as 0.01.")
+    if solver != "gd" and isinstance(settings.get("activity_lr"), str):
+        wanted = f"give {solver} a number, such as {ACTIVITY_LR[solver]:g}"
+        raise ValueError(f"--activity-lr {flags.activity_lr} needs --solver gd: {wanted}.")
     if settings["inference_steps"] is None and settings.get("activity_lr") != "auto":
         settings["inference_steps"] = flags.hidden_layers if network is None else network.layer_count - 1
     return settings

@@ -18,9 +18,9 @@ from .parsing import SYNONYMS
 FORMAT = 2
 """Of `config.json`: every value as used. Format 1 has nulls for what was chosen by default."""
 Flags = TypeVar("Flags")
-SOLVER_FLAGS = ("activity_lr", "momentum", "inference_steps", "inference_tol", "cg_steps", "end_time")
+SOLVER_FLAGS = ("activity_lr", "momentum", "temperature", "inference_steps", "inference_tol", "cg_steps", "end_time")
 """Settings that not every solver has."""
-METHOD_FLAGS = ("beta", "final_beta", "sign", "penalty", "dual_lr", "start_lr")
+METHOD_FLAGS = ("beta", "final_beta", "sign", "penalty", "dual_lr", "start_lr", "nudge_steps")
 """Settings that not every method has."""
 FOLLOWERS: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(("method", "solver"), ("solver", *SOLVER_FLAGS, *METHOD_FLAGS, "weight_lr", "output_precision")),

@@ -16,11 +16,11 @@ Precision = Literal["float32", "tf32", "bf16", "float64"]
 AutoPrecision = Literal["auto", "float32", "tf32", "bf16", "float64"]
 RateScaling = Literal["mup", "none"]
 FigureFormat = Literal["png", "pdf", "svg"]
-Method = Literal["pc", "bp", "ipc", "nudged", "alm", "zil", "amortised"]
+Method = Literal["pc", "bp", "ipc", "nudged", "alm", "zil", "amortised", "ep"]
 Model = Literal["mlp", "resnet", "vgg", "transformer"]
-Solver = Literal["gd", "adam", "error-space", "exact-linear", "ode"]
+Solver = Literal["gd", "adam", "error-space", "exact-linear", "ode", "monte-carlo"]
 
-ACTIVITY_LR = {"gd": 0.05, "adam": 0.01}
+ACTIVITY_LR = {"gd": 0.05, "adam": 0.01, "monte-carlo": 0.05}
 """Step size of inference by solver. Weights grow in training, and so does the curvature of the energy: larger rates of
 gd learn a little faster in the first epochs on digits, but 0.4 collapses after seven epochs, 0.2 within one epoch of
 MNIST at 32 layers, and 0.1 loses almost two points at 64."""
@@ -36,12 +36,18 @@ def hint(text: str, metavar: str | None = None) -> object:
 
 
 InferenceSteps = Annotated[
-    int | None, hint("(default: gd and adam as many as hidden layers, alm twice all layers, ode 4096, others 1)")
+    int | None,
+    hint(
+        "(default: gd, adam and monte-carlo as many as hidden layers, alm twice all layers, ep 30, ode 4096, others 1)"
+    ),
 ]
 OutputPrecision = Annotated[float | None, hint("(default: pc in error-space 0.01, others 1)")]
 ActivityRate = Annotated[
     float | str | None,
-    hint(f"(default: gd {ACTIVITY_LR['gd']:g}, adam {ACTIVITY_LR['adam']:g}, alm 0.25)", "FLOAT|auto"),
+    hint(
+        f"(default: {', '.join(f'{solver} {lr:g}' for solver, lr in ACTIVITY_LR.items())}, alm 0.25, ep 0.2)",
+        "FLOAT|auto",
+    ),
 ]
 RateScalingFlag = Annotated[RateScaling | None, hint("(default: mup with μPC, others none)")]
 TEST = 0.2
@@ -136,15 +142,17 @@ class InferenceFlags:
 
     method: Method = "pc"
     """Predictive coding, or backpropagation as a baseline on the same network; or a relative: weights that follow every
-    activity step (ipc), nudging, multipliers on the errors (alm), each layer at its own step (zil), or a second network
-    that guesses where inference ends (amortised)."""
+    activity step (ipc), nudging, multipliers on the errors (alm), each layer at its own step (zil), a second network
+    that guesses where inference ends (amortised), or equilibrium propagation (ep)."""
     solver: Annotated[Solver | None, hint(f"(default: {SOLVER}; ipc and amortised gd)")] = None
-    """Gradient descent (the paper's), Adam, Gauss–Newton (reaches all layers), exact (linear) or the gradient flow."""
+    """Gradient descent (the paper's), Adam, Gauss–Newton (reaches all layers), exact (linear), the flow, or samples."""
     activity_lr: ActivityRate = None
     """Step size, acting on the energy of one sample (the paper's β is 64 times this); auto: gd or alm choose it
     themselves."""
     momentum: Annotated[float | None, hint("(default: 0)")] = None
     """Momentum of gd."""
+    temperature: Annotated[float | None, hint("(default: 1)")] = None
+    """Temperature of monte-carlo; 0 is gradient descent."""
     inference_steps: InferenceSteps = None
     """Steps of inference per batch; an upper limit for ode, and for gd with --activity-lr auto, which by default takes
     as many as the network needs."""
@@ -155,15 +163,17 @@ class InferenceFlags:
     end_time: Annotated[float | None, hint("(default: 10)")] = None
     """End time of ode; one step of gd takes the time --activity-lr."""
     beta: Annotated[float | None, hint("(default: 0.3)")] = None
-    """Strength of nudging: the loss pulls on the output with β times --output-precision."""
+    """Strength of the nudge of nudged and ep: the loss pulls on the output with β times its force."""
     final_beta: Annotated[float | None, hint("(default: stays)")] = None
     """Strength of nudging at the end of the run; it gets there in a straight line."""
     sign: Annotated[Literal["positive", "negative", "centred"] | None, hint("(default: centred)")] = None
-    """Direction of nudging: to the target, away from it, or both, at twice the cost."""
+    """Direction of the nudge: to the target, away from it, or both."""
     penalty: Annotated[float | None, hint("(default: 1)")] = None
     """Weight ρ of squared errors of alm, next to their multipliers."""
     dual_lr: Annotated[float | None, hint("(default: 1)")] = None
     """Step size α of the multipliers of alm."""
+    nudge_steps: Annotated[int | None, hint("(default: 10)")] = None
+    """Steps of each nudged phase of ep, after those of the free one."""
     start_lr: Annotated[float | None, hint("(default: 0.003)")] = None
     """Learning rate of the second network of amortised."""
     loss: Loss = "mse"

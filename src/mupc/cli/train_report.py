@@ -79,8 +79,8 @@ def instabilities(flags: TrainFlags, records: list[Record]) -> list[str]:
             rise = f"from {best['train_loss']:.3g} at step {best['step']} to {last['train_loss']:.3g}"
             falling = ", or use --schedule cosine" if flags.schedule == "constant" else ""
             found.append(f"training became unstable: the loss rose {rise}; {cure}{falling}")
-        penalised = flags.activity_decay or flags.weight_decay or flags.orthogonality
-        start = math.inf if penalised else (flags.output_precision or math.inf) * last["train_loss"]
+        raised = flags.activity_decay or flags.weight_decay or flags.orthogonality or flags.temperature
+        start = math.inf if raised else (flags.output_precision or math.inf) * last["train_loss"]
         if last["energy"] > 1.01 * start:
             rise = f"from {start:.3g} to {last['energy']:.3g}"
             found.append(f"inference raised the energy {rise} instead of lowering it; lower --activity-lr")

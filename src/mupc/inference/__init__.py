@@ -16,15 +16,18 @@ from ._energy import (
 )
 from ._infer import free_start, infer, infer_batch, infer_problem, why_no_kernels
 from ._problem import AbstractLinearised, AbstractProblem, Arrays, Batch, Increments, LayerErrors, Point, add, zeros
+from ._sample import sample
 from ._solution import RESULTS, Solution, check_solution
 from .solvers import (
     MARGIN,
     ODE,
     AbstractSolver,
+    AbstractStochasticSolver,
     AbstractTunableSolver,
     ErrorSpace,
     ExactLinear,
     GradientDescent,
+    MonteCarlo,
     Optax,
     check_solver,
     extremes,

@@ -10,9 +10,10 @@ from typing import Any, Generic, NamedTuple, TypeVar
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import jax.random as jr
 from jaxtyping import Array, Float, PyTree
 
-from ..network import AbstractNetwork, Inputs, Outputs, Precision, Scalar
+from ..network import AbstractNetwork, Inputs, Outputs, Precision, PRNGKeyArray, Scalar
 from ._energy import Energy
 
 Unknowns = TypeVar("Unknowns")
@@ -222,6 +223,14 @@ def base_point(network: AbstractNetwork, batch: Batch, precision: Precision) -> 
     if known is None:
         known = network.prediction_errors(batch.activities, batch.x, precision.full)
     return batch.activities, *known
+
+
+def standard_normal(key: PRNGKeyArray, like: Unknowns) -> Unknowns:
+    """Return independent standard normal values of the same form."""
+    leaves, structure = jax.tree.flatten(like)
+    keys = jr.split(key, len(leaves))
+    drawn = [jr.normal(own, leaf.shape, leaf.dtype) for own, leaf in zip(keys, leaves, strict=True)]
+    return jax.tree.unflatten(structure, drawn)
 
 
 def unposed(network: AbstractNetwork) -> TypeError:

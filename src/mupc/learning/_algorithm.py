@@ -13,6 +13,7 @@ from ..inference import Batch, Energy
 from ..io import checks
 from ..network import POLICIES, AbstractNetwork, BaseSize, Outputs, Precision, PRNGKeyArray, Scalar
 from ._optimiser import SCHEDULES, Optimiser, as_at_base, is_decoupled, update_rule
+from ._relaxation import Relaxation
 
 
 class LearningContext(eqx.Module):
@@ -157,3 +158,12 @@ def refuse_unsupervised(name: str, unsupervised: bool) -> None:
             f"training needs inference of inputs, which {name} does not do.",
             "Use {PC} with a solver.",
         )
+
+
+class AbstractRelaxingAlgorithm(AbstractAlgorithm):
+    """An algorithm whose networks predict by relaxation instead of the forward pass."""
+
+    @property
+    @abc.abstractmethod
+    def relaxation(self) -> Relaxation:
+        """How they predict."""

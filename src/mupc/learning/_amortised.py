@@ -83,7 +83,7 @@ class Amortised(AbstractSolving):
     def update(
         self, state: AlgorithmState, batch: Batch, key: PRNGKeyArray, context: LearningContext
     ) -> tuple[AlgorithmState, StepReport]:
-        network, solver = context.policy.cast((state.network, self.solver))
+        network, solver = context.policy.cast((state.network, self.keyed_solver(key)))
         energy, policy, second = context.energy, context.policy, state.memory.network
         problem = pose(network, batch, energy, policy)
         start = problem.unpack(problem.start())

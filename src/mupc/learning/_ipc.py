@@ -79,7 +79,7 @@ class IPC(AbstractSolving):
     def update(
         self, state: AlgorithmState, batch: Batch, key: PRNGKeyArray, context: LearningContext
     ) -> tuple[AlgorithmState, StepReport]:
-        solver, policy = context.policy.cast(self.solver), context.policy
+        solver, policy = context.policy.cast(self.keyed_solver(key)), context.policy
         problem = pose(policy.cast(state.network), batch, context.energy, policy)
         if isinstance(solver, AbstractTunableSolver):
             solver = solver.tuned(problem)

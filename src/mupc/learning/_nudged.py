@@ -69,7 +69,7 @@ class Nudged(AbstractSolving):
     def update(
         self, state: AlgorithmState, batch: Batch, key: PRNGKeyArray, context: LearningContext
     ) -> tuple[AlgorithmState, StepReport]:
-        network, solver = context.policy.cast((state.network, self.solver))
+        network, solver = context.policy.cast((state.network, self.keyed_solver(key)))
         problem = pose(network, batch, context.energy, context.policy)
         beta = self.beta_at(context.share(state.step))
         energies, gradients = [], []

@@ -5,9 +5,11 @@ from typing import TypeVar
 
 import equinox as eqx
 import jax.numpy as jnp
+import jax.random as jr
 
 from ..inference import (
     AbstractSolver,
+    AbstractStochasticSolver,
     AbstractTunableSolver,
     Batch,
     Energy,
@@ -22,6 +24,8 @@ from ._algorithm import AbstractAlgorithm, AlgorithmState, Defaults, LearningCon
 from ._gradients import solution_gradients
 
 SomeSolving = TypeVar("SomeSolving", bound="AbstractSolving")
+NOISE = 2**31 - 1
+"""Where inference has its random numbers, apart from those with which the rows of a free z₀ start."""
 
 
 class AbstractSolving(AbstractAlgorithm):
@@ -31,6 +35,12 @@ class AbstractSolving(AbstractAlgorithm):
 
     def __check_init__(self) -> None:
         check_solver(self.solver)
+
+    def keyed_solver(self, key: PRNGKeyArray) -> AbstractSolver:
+        """Return the solver for one batch, with random numbers of its own if it needs any."""
+        if isinstance(self.solver, AbstractStochasticSolver):
+            return self.solver.with_key(jr.fold_in(key, NOISE))
+        return self.solver
 
     def predict(self, network: AbstractNetwork, batch: Batch, context: LearningContext) -> Outputs:
         policy = context.policy.full
@@ -84,7 +94,7 @@ class PC(AbstractSolving):
     def update(
         self, state: AlgorithmState, batch: Batch, key: PRNGKeyArray, context: LearningContext
     ) -> tuple[AlgorithmState, StepReport]:
-        network, solver = context.policy.cast((state.network, self.solver))
+        network, solver = context.policy.cast((state.network, self.keyed_solver(key)))
         solution = infer_batch(network, batch, solver, context.energy, context.policy)
         gradients = solution_gradients(network, solution, batch.x, context.learned_energy)
         reached = solution.output if batch.free_input else solution.prediction

@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike
 from ..data import DataError, Normalisation, RawSamples, Schema
 from ..inference import CROSS_ENTROPY, Energy, LossFunction
 from ..io import checks
+from ..learning import Relaxation
 from ..network import AbstractNetwork, Inputs, Outputs, Precision, check_network, resolve_precision
 
 BUCKETS = (16, 256)
@@ -26,6 +27,7 @@ class Model(eqx.Module):
     - `schema`: how raw samples become its inputs, and its outputs predictions (default: as they are).
     - `loss`: what it was trained with: a name, or a function of one output and its target.
     - `data`: the name of the data that it was trained on, if known.
+    - `relaxation`: how the network predicts after `mupc.EquilibriumPropagation`; None: by the forward pass.
 
     **Example:**
 
@@ -44,6 +46,7 @@ class Model(eqx.Module):
     schema: Schema = eqx.field(static=True, default_factory=Schema)
     loss: str | LossFunction = eqx.field(static=True, default="mse")
     data: str | None = eqx.field(static=True, default=None)
+    relaxation: Relaxation | None = eqx.field(static=True, default=None)
 
     def __check_init__(self) -> None:
         check_network(self.network)
@@ -63,7 +66,7 @@ class Model(eqx.Module):
 
     def outputs(self, x: RawSamples) -> np.ndarray:
         """Return the network's own outputs for raw samples: (n, out_size), of a text (n, positions, characters)."""
-        return _outputs(self.network, self.schema.read(x), self.schema.normalisation)
+        return _outputs(self.network, self.schema.read(x), self.schema.normalisation, self.relaxation)
 
     def predict(self, x: RawSamples) -> np.ndarray:
         """Return a label for each raw sample; for a regression the predicted values, in the units of the targets; for
@@ -175,7 +178,9 @@ def text_scores(nats: float) -> dict[str, float]:
         return {"perplexity": float(np.exp(nats)), "bits_per_character": nats / math.log(2)}
 
 
-def _outputs(network: AbstractNetwork, raw: np.ndarray, normalise: Normalisation) -> np.ndarray:
+def _outputs(
+    network: AbstractNetwork, raw: np.ndarray, normalise: Normalisation, relaxation: Relaxation | None
+) -> np.ndarray:
     """Return a network's outputs for samples as stored (n, in_size), some of them at a time."""
     if raw.shape[1] != network.in_size:
         wrong = f"x has samples of {raw.shape[1]} values, and the network takes {network.in_size}"
@@ -189,11 +194,13 @@ def _outputs(network: AbstractNetwork, raw: np.ndarray, normalise: Normalisation
         for start in range(0, max(1, len(raw)), size):
             part = raw[start : start + size]
             filled = np.pad(normalise(part), ((0, size - len(part)), (0, 0)))
-            outputs = _forward(network, jnp.asarray(filled, policy.dtype), policy)
+            outputs = _predicted(network, jnp.asarray(filled, policy.dtype), policy, relaxation)
             found.append(np.asarray(outputs)[: len(part)])
     return np.concatenate(found)
 
 
 @eqx.filter_jit
-def _forward(network: AbstractNetwork, x: Inputs, precision: Precision) -> Outputs:
-    return network.forward_pass(x, precision)[1]
+def _predicted(network: AbstractNetwork, x: Inputs, precision: Precision, relaxation: Relaxation | None) -> Outputs:
+    if relaxation is None:
+        return network.forward_pass(x, precision)[1]
+    return relaxation.settle(network, x, precision).output

@@ -9,6 +9,7 @@ from typing import Any
 from ..data import Schema
 from ..inference import LOSSES, LossFunction
 from ..io import find_checkpoint, json_text, versions
+from ..learning import Relaxation
 from ..network import (
     OWN,
     AbstractNetwork,
@@ -152,7 +153,8 @@ def _notes(model: Model) -> dict[str, Any]:
     known = isinstance(model.loss, str) and model.loss in LOSSES
     loss = model.loss if known else OWN + getattr(model.loss, "__name__", type(model.loss).__name__)
     about = {"version": VERSION, "mupc": versions()["mupc"], "data": model.data}
-    return {**about, "schema": model.schema.as_json(), "loss": loss}
+    settled = {} if model.relaxation is None else {"relaxation": vars(model.relaxation)}
+    return {**about, "schema": model.schema.as_json(), "loss": loss, **settled}
 
 
 def _read_notes(path: StrPath, text: str) -> dict[str, Any]:
@@ -174,9 +176,10 @@ def _read_notes(path: StrPath, text: str) -> dict[str, Any]:
 
 def _read_version_2(values: dict[str, Any]) -> dict[str, Any]:
     schema, loss, data = values.pop("schema"), values.pop("loss"), values.pop("data")
+    settled = {"relaxation": Relaxation(**values.pop("relaxation"))} if "relaxation" in values else {}
     if values:
         raise ValueError("unknown keys")
-    return {"schema": Schema.from_json(schema), "loss": loss, "data": data}
+    return {"schema": Schema.from_json(schema), "loss": loss, "data": data, **settled}
 
 
 def _is_loss(name: object) -> bool:

@@ -207,7 +207,8 @@ def _flat(name: str, value: Any) -> Iterator[tuple[str, Any]]:
     elif isinstance(value, jax.ShapeDtypeStruct):
         yield name, f"{value.dtype}{list(value.shape)}"
     elif isinstance(value, jax.Array):
-        yield name, value.tolist()
+        is_key = jax.dtypes.issubdtype(value.dtype, jax.dtypes.prng_key)
+        yield name, (jr.key_data(value) if is_key else value).tolist()
     else:
         yield name, ADDRESS.sub("", str(getattr(value, "__qualname__", value)))
 

@@ -8,7 +8,7 @@ import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 
-from ..learning import AlgorithmState
+from ..learning import AbstractRelaxingAlgorithm, AlgorithmState, Relaxation
 from ._batches import bucket
 from ._checkpoint_policy import CheckpointPolicy
 from ._config import StepPlan, TrainConfig
@@ -169,7 +169,17 @@ class TrainLoop:
             schema=None if self.job.source.format.unsupervised else self.evaluate.schema,
             loss=self.job.context.energy.loss,
             data=self.evaluate.data,
+            relaxation=self._relaxation(index),
         )
+
+    def _relaxation(self, index: int) -> Relaxation | None:
+        """Return how the network of a run predicts, with plain numbers; None: by the forward pass."""
+        algorithm = self.job.algorithm
+        if not isinstance(algorithm, AbstractRelaxingAlgorithm):
+            return None
+        own = algorithm.relaxation
+        rate = self.programs.pick(jnp.asarray(own.lr), index) if np.ndim(own.lr) else own.lr
+        return Relaxation(float(rate), own.steps)
 
 
 def _slowed(job: TrainJob, times: int) -> TrainJob:

@@ -7,6 +7,7 @@ import numpy as np
 from ..data import Schema
 from ..inference import LossFunction
 from ..io import checks, counted
+from ..learning import Relaxation
 from ..network import AbstractNetwork
 from ..prediction import Model
 from ._state import BACK_TO, Record, best_record, evaluations_since_best, has_diverged, validation_score
@@ -24,7 +25,7 @@ class FitResult:
       `diverged`, `message` (why it ended) and `precision`.
     - `stopped`: whether a callback, `stop` or Ctrl-C ended it. `restored`: whether `network` is the best.
     - `compute_path`: a line on the precision, the device and its kernels, or why they were not used.
-    - `schema` (None if unsupervised), `loss` and `data`: what `model` has in addition to the network.
+    - `schema` (None if unsupervised), `loss`, `data` and `relaxation`: what `model` has in addition to the network.
     """
 
     network: AbstractNetwork
@@ -41,6 +42,7 @@ class FitResult:
     schema: Schema | None
     loss: str | LossFunction
     data: str
+    relaxation: Relaxation | None = None
 
     @property
     def model(self) -> Model:
@@ -48,7 +50,7 @@ class FitResult:
         if self.schema is None:
             wrong = "= True trains a network that generates samples from a free input, and predicts nothing."
             raise checks.ArgumentError("unsupervised", wrong, "Use result.network, and mupc.infer with x=None.")
-        return Model(self.network, self.schema, self.loss, self.data)
+        return Model(self.network, self.schema, self.loss, self.data, self.relaxation)
 
     @property
     def last(self) -> Record:

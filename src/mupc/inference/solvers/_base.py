@@ -9,7 +9,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Int
 
 from ...io import checks
-from ...network import Real, Scalar
+from ...network import PRNGKeyArray, Real, Scalar
 from .._problem import AbstractProblem, Point, Unknowns
 from .._solution import RESULTS
 
@@ -79,6 +79,15 @@ class AbstractTunableSolver(AbstractSolver[State]):
         """Return the solver with settings for this problem; a solver that has them already returns itself."""
 
 
+class AbstractStochasticSolver(AbstractSolver[State]):
+    """A solver that draws random numbers. `infer` takes those of its own key; `fit` hands it another key for every
+    batch."""
+
+    @abc.abstractmethod
+    def with_key(self, key: PRNGKeyArray) -> "AbstractStochasticSolver[State]":
+        """Return the solver with another random key."""
+
+
 def check_solver(solver: object) -> None:
     """Accept a solver."""
     if not isinstance(solver, AbstractSolver):
@@ -101,6 +110,11 @@ def converged_below(tol: Real | None, progress: LoopStatus) -> Stop | None:
         return None
     result: RESULTS = RESULTS.converged  # type: ignore[assignment]
     return progress.below(tol), result
+
+
+def is_zero(number: Real) -> bool:
+    """Return whether a number is known to be zero. A traced value might be anything."""
+    return isinstance(number, int | float) and number == 0
 
 
 def either(first: Stop, second: Stop) -> Stop:

@@ -12,7 +12,7 @@ from ...io import checks
 from ...network import Real, Scalar
 from .._problem import AbstractProblem, Point, Unknowns, zeros
 from .._solution import RESULTS
-from ._base import AbstractTunableSolver, LoopStatus, Stop, check_limits, converged_below, either
+from ._base import AbstractTunableSolver, LoopStatus, Stop, check_limits, converged_below, either, is_zero
 from ._spectrum import extremes
 
 AUTO = "auto"
@@ -101,7 +101,7 @@ class GradientDescent(AbstractTunableSolver[_Descent]):
             raise checks.ArgumentError("lr", f'must be a number or "auto", got {lr!r}.')
         if not auto and steps is None:
             raise checks.ArgumentError("steps", "is missing:", 'give a number, such as 16, or use {lr} "auto".')
-        if auto and not _is_zero(momentum):
+        if auto and not is_zero(momentum):
             raise checks.ArgumentError(
                 "momentum", f'is chosen by {{lr}} "auto" itself, got {momentum!r}.', "Leave it out."
             )
@@ -125,12 +125,12 @@ class GradientDescent(AbstractTunableSolver[_Descent]):
     @property
     def plain_rate(self) -> Real | None:
         """The step size of plain descent, with neither momentum nor a tolerance; None for other forms."""
-        if isinstance(self.lr, str) or not _is_zero(self.momentum) or self.tol is not None:
+        if isinstance(self.lr, str) or not is_zero(self.momentum) or self.tol is not None:
             return None
         return self.lr
 
     def init(self, problem: AbstractProblem, point: Point) -> _Descent:
-        still = self.settings is None and _is_zero(self.momentum)
+        still = self.settings is None and is_zero(self.momentum)
         return _Descent(None if still else zeros(point.delta), self.settings)
 
     def step(
@@ -162,8 +162,3 @@ class GradientDescent(AbstractTunableSolver[_Descent]):
         tol = AUTO_TOL if self.tol is None else self.tol
         settings = DescentSettings.of(problem, tol, self.steps)
         return dataclasses.replace(self, settings=settings)
-
-
-def _is_zero(momentum: Real) -> bool:
-    """Return whether there is no momentum. A traced value might be anything."""
-    return isinstance(momentum, int | float) and momentum == 0
