@@ -2,7 +2,7 @@
 `shakespeare`.
 
 The paper presets are for one accelerator, and no run should take ten minutes there: `protocols.md` has the estimates.
-The quick ones take one to two minutes each on two CPU cores.
+The quick ones take one to two minutes of CPU time each.
 """
 
 import dataclasses
