@@ -98,7 +98,7 @@ def test_constant_targets_have_no_r2():
 
 def test_any_number_of_rows_gives_the_same_numbers_from_two_programs():
     model, many = classifier(network=make(width=7)), np.tile(X, (15, 1))  # no other test has this width
-    with compilations("_forward") as programs:
+    with compilations("_predicted") as programs:
         whole = model.outputs(many)
         for count in (1, 2, 15, 16, 17, 255, 256, 257, 600):
             np.testing.assert_array_equal(model.outputs(many[:count]), whole[:count])
