@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -218,6 +218,86 @@ METHODS |= {
     }.items()
     for name, method in methods.items()
 }
+
+
+@dataclasses.dataclass(frozen=True)
+class Relative:
+    """One of the algorithms that the study `family` compares. `descends`: it has a step size of inference, β."""
+
+    label: str
+    algorithm: AlgorithmFactory
+    output_precision: float = 1.0
+    descends: bool = False
+
+
+NUDGE = 0.3
+"""The strength of nudging in the study `family`."""
+
+
+MOST_STEPS = 16
+"""The most steps of gradient descent of relatives that learn at every step or start from a guess."""
+
+
+def _relative(make: Callable[[Any, Any, Any], AbstractAlgorithm]) -> AlgorithmFactory:
+    """Return a factory from a function of the package `learning`, which is imported late, and of two solvers: error
+    space and gradient descent."""
+
+    def algorithm(beta: float, depth: int) -> AbstractAlgorithm:
+        from .. import inference, learning
+
+        descent = inference.GradientDescent(lr=(beta or 1.0) / PAPER_BATCH, steps=min(depth, MOST_STEPS))
+        return make(learning, inference.ErrorSpace(cg_steps=2), descent)
+
+    return algorithm
+
+
+def _nudged(sign: str) -> Relative:
+    return Relative(f"nudged, {sign}", _relative(lambda package, space, descent: package.Nudged(space, NUDGE, sign)))
+
+
+FAMILY = {
+    "bp": Relative("BP", backpropagation),
+    "zil": Relative("Z-IL", _relative(lambda package, space, descent: package.ZIL())),
+    "pc-error-space": Relative("PC, error space, λ = 0.1", error_space(2), 0.1),
+    "pc-gd": Relative("PC, gradient descent", PAPER_DESCENT, descends=True),
+    "ipc": Relative("iPC", _relative(lambda package, space, descent: package.IPC(descent)), descends=True),
+    **{f"nudged-{sign}": _nudged(sign) for sign in ("positive", "negative", "centred")},
+    "alm": Relative("PC-ALM", _relative(lambda package, space, descent: package.ALM("auto"))),
+    "amortised": Relative(
+        "amortised start", _relative(lambda package, space, descent: package.Amortised(descent)), descends=True
+    ),
+    "ep": Relative("EP, without skips", _relative(lambda package, *_: package.EquilibriumPropagation())),
+}
+"""Predictive coding and its relatives."""
+
+
+def relatives(prefix: str, names: Collection[str], **shared: Any) -> dict[str, FigureMethod]:
+    """Return methods that train with these relatives, by name after a prefix."""
+    chosen = {name: FAMILY[name] for name in names}
+    return {
+        f"{prefix}-{name}": FigureMethod(
+            each.label,
+            algorithm=each.algorithm,
+            output_precision=each.output_precision,
+            **{"skip": 0 if name == "ep" else 1} | shared,
+        )
+        for name, each in chosen.items()
+    }
+
+
+_PLAIN = relatives("family", FAMILY, schedule="cosine")
+METHODS |= _PLAIN | {
+    scaled(name): dataclasses.replace(method, label=f"{method.label}, scaled", rate_scaling="mup")
+    for name, method in _PLAIN.items()
+}
+CHAIN_RELATIVES = {
+    "vgg": ("bp", "zil", "pc-error-space", "pc-gd", "ipc", "nudged-centred", "alm"),
+    "resnet": ("bp", "zil", "pc-error-space", "nudged-centred"),
+}
+"""Those that are compared on convolutional networks: no others train them in minutes."""
+for _model, _names in CHAIN_RELATIVES.items():
+    _shared = {"model": _model, "loss": "cross-entropy", "schedule": "warmup-cosine"} | CHAINS[_model]
+    METHODS |= relatives(f"family-{_model}", _names, **_shared)
 
 MODEL_SIZES: dict[str, Callable[[Dataset, int], dict[str, Any]]] = {
     "resnet": lambda dataset, depth: _image_sizes(dataset) | {"blocks": (depth,) * STAGES},

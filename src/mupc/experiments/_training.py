@@ -238,30 +238,34 @@ def run_followed(cell: TrainingCell, context: RunContext) -> Row:
 
 
 def credit_measure(cell: TrainingCell, dataset: Dataset) -> Callable[[AbstractNetwork], dict[str, Any]] | None:
-    """Return a function that compares the inferred gradients of a network with BP's, on the first batch; None if the
-    method does not infer.
+    """Return a function that compares the gradients of a method for a network with BP's, on the first batch; None for
+    BP.
 
-    It finds the smallest cosine among the layers that learn and the median over all, how many learn, the share of the
-    energy in the hidden layers, and what is left of the gradient over the activities (`relative_gradient`).
+    It finds the smallest cosine among the layers that learn and the median over all, how many learn and, of predictive
+    coding, the share of the energy in the hidden layers and what is left of the gradient over the activities
+    (`relative_gradient`).
     """
     import numpy as np
 
-    from ..diagnostics import credit_reach
+    from ..diagnostics import algorithm_reach, credit_reach
     from ..inference import infer
-    from ..learning import PC
+    from ..learning import BP, PC
     from ..training import TrainConfig
 
     method = METHODS[cell.method]
-    algorithm = method.algorithm(cell.beta, cell.depth)
-    if not isinstance(algorithm, PC):
+    algorithm, energy = method.algorithm(cell.beta, cell.depth), method_energy(method)
+    if isinstance(algorithm, BP):
         return None
-    solver, energy = algorithm.solver, method_energy(method)
     x, y = first_batch(dataset, method.batch_size)
     settings = TrainConfig(rate_scaling=method.rate_scaling, base_width=method.base_width, optimiser=method.optimiser)
 
     def measure(network: AbstractNetwork) -> dict[str, Any]:
-        solution = infer(network, x, y, solver, energy=energy, precision=cell.precision)
-        reach = credit_reach(network, solution, x, y, optimiser=method.optimiser, base=settings.base(network))
+        options: Any = {"optimiser": method.optimiser, "base": settings.base(network)}
+        if isinstance(algorithm, PC):
+            solution = infer(network, x, y, algorithm.solver, energy=energy, precision=cell.precision)
+            reach = credit_reach(network, solution, x, y, **options)
+        else:
+            reach = algorithm_reach(network, algorithm, x, y, energy=energy, **options)
         return {
             "smallest_cosine": reach.evidence.smallest_cosine,
             "median_cosine": float(np.nanmedian(reach.backprop_cosines)),

@@ -25,6 +25,7 @@ from .training import (
     draw_accuracy_over_width,
     draw_credit_over_epochs,
     draw_exact_inference,
+    draw_family,
     draw_ratio_curves,
     draw_ratio_maps,
     draw_solver_comparison,

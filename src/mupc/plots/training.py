@@ -103,6 +103,44 @@ def _plot_history(panel: Axes, runs: list[Record], name: str, scale: Number = 1,
     style.plot_band(panel, shortest_steps(runs, "epoch"), curves, **look)
 
 
+def draw_family(record: Record, path: PathLike, labels: Labels) -> None:
+    """Draw a panel for each network, with a row for each method: its test error, with plain and with scaled rates."""
+    networks = [(part, depth) for part in record["config"]["parts"] for depth in part["depths"]]
+    columns = min(3, len(networks))
+    rows = -(-len(networks) // columns)
+    size = 1.8 + 2.8 * columns, 0.7 + 3.2 * rows
+    with style.saved_panels(path, rows, columns, record, size=size, xlabel="test error (%)") as (figure, axes):
+        for panel in axes.flat[len(networks) :]:
+            panel.set_axis_off()
+        shown: list[str] = []
+        for panel, (part, depth) in zip(axes.flat, networks, strict=False):
+            names = [name for name in _methods(part) if not name.endswith(SCALED)]
+            for suffix, look in {"": {"color": style.BLUE, "marker": "o"}, SCALED: SCALED_LOOK}.items():
+                runs = trained_runs(record, data=part["data"], depth=depth)
+                found = {place: style.select(runs, method=name + suffix) for place, name in enumerate(names)}
+                errors = {place: 100 - statistics.fmean(_finals(own)) for place, own in found.items() if own}
+                if errors:
+                    label = "scaled rates" if suffix else "plain rates"
+                    panel.plot(list(errors.values()), list(errors), ls="", label=label, **look)
+            panel.set(xscale="log", ylim=(len(names) - 0.5, -0.5))
+            panel.set_title(_network_title(part, depth), fontsize="medium")
+            first = panel is axes.flat[0] or names != shown or panel.get_subplotspec().is_first_col()
+            shown = names
+            panel.set_yticks(range(len(names)), [labels[name] if first else "" for name in names])
+            style.log_ticks(panel, "x")
+        style.legend_outside(figure, axes[0, 0], loc="outside upper center", ncols=2)
+
+
+SCALED = "-scaled"
+"""How the names of methods end whose rates scale with the size of the network."""
+SCALED_LOOK: Options = {"color": style.RED, "marker": "D", "mfc": "none", "ms": 8}
+
+
+def _network_title(part: Record, depth: int) -> str:
+    data, (width,) = style.written(part["data"]), part["widths"]
+    return f"{data}, H = {depth}, N = {width}"
+
+
 def draw_accuracy_over_width(record: Record, path: PathLike, labels: Labels) -> None:
     """Draw accuracy over training for each width, and at the end over width."""
     config = record["config"]
