@@ -12,7 +12,7 @@ from jaxtyping import Array, Float, PyTree
 
 from ..inference import AbstractProblem, AbstractSolver, Batch, pose, solve
 from ..learning import LearningContext
-from ..network import AbstractNetwork, Inputs, Network, Outputs
+from ..network import AbstractNetwork, Dense, Inputs, Network, Outputs
 
 LayerSizes = dict[str, Float[Array, "..."]]
 Trained = tuple[AbstractNetwork, optax.OptState]
@@ -56,7 +56,7 @@ def trajectories(
             "output error": _size(energy.output_error(start.prediction, y)[None]),
             "errors": _size(found.errors),
             "activity updates": _size(moved.hidden),
-            "weight updates": updates.per_layer(lambda layer: jnp.mean(jnp.abs(layer.weight), axis=(-2, -1))),
+            "weight updates": updates.per_layer(mean_entry),
         }
         if isinstance(network, Network):
             sizes["branches"] = _size(_branches(start.activities, network.skip))
@@ -68,7 +68,14 @@ def trajectories(
         sizes, signals = jax.lax.scan(step, carry, None, length=steps + 1)[1]
         return sizes | {"drift": jax.vmap(_size)(jax.tree.map(lambda a: a - a[0], signals))}
 
-    return eqx.filter_vmap(one)(networks)
+    # side by side, convolutions are slow
+    together = eqx.filter_vmap(one) if isinstance(networks, Network) else functools.partial(jax.lax.map, one)
+    return together(networks)
+
+
+def mean_entry(layers: Dense) -> Float[Array, "..."]:
+    """Return the mean absolute weight of each layer."""
+    return jnp.mean(jnp.abs(layers.weight), axis=(-2, -1))
 
 
 def _size(stacks: PyTree[Float[Array, "_ batch ..."]]) -> Float[Array, " layers"]:
