@@ -29,7 +29,7 @@ class CompareFlags:
 
     widths: Annotated[
         tuple[int, ...] | None,
-        hint("(default: 64 128 256 512; resnet, vgg 16 32 64 128; transformer 128 256 512)", "INT [INT ...]"),
+        hint("(default: 64 128 256 512; resnet and vgg 16 32 64 128; transformer 128 256 512)", "INT [INT ...]"),
     ] = None
     """Widths to compare, two or more, or none to skip this comparison."""
     depths: Annotated[

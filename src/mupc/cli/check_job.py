@@ -13,7 +13,7 @@ from .. import diagnostics, plots
 from ..data import Dataset
 from ..diagnostics import WEIGHT_LR, CoordinateCheck, CoordinateSettings, ShapeSizes, Slope
 from ..inference import Energy
-from ..io import checks
+from ..io import checks, size_in_words
 from ..io.progress import ProgressDisplay
 from ..network import AbstractNetwork, Network, models
 from .building import (
@@ -52,16 +52,16 @@ def compare_networks(flags: CheckFlags, session: Session) -> Row:
         found = diagnostics.measure_shapes(dataset, settings)
         used = _as_used(learning, dataset, eqx.filter_eval_shape(network_maker(learning, dataset)))
         folder = RunFolder(flags.output.out, "check", format=flags.output.format)
-        sizes = {"widths": settings.compared.widths, "depths": settings.compared.depths}
-        groups = dataclasses.asdict(compare) | pick(used, NetworkFlags) | sizes | _shown(used)
+        compared = {"widths": settings.compared.widths, "depths": settings.compared.depths}
+        groups = dataclasses.asdict(compare) | pick(used, NetworkFlags) | compared | _shown(used)
         folder.write_config(groups | {"inference_steps": learning.inference_steps})  # None: depends on the depth
         session.say(f"coordinate check: {_title(used, compare.seeds)}")
         begin = time.perf_counter()
         with folder.recording(), ProgressDisplay(session.console, "size") as progress:
-            for shape, rows in found:
-                measured.append((shape, rows))
-                folder.append({**shape._asdict(), "sizes": [row._asdict() for row in rows]})
-                line = f"{models.describe_size(settings.model, shape.width, shape.hidden_layers)}: measured"
+            for shape, sizes in found:
+                measured.append((shape, sizes))
+                folder.append({**shape._asdict(), "sizes": [size._asdict() for size in sizes]})
+                line = f"{size_in_words(shape.width, shape.hidden_layers, settings.depth_name)}: measured"
                 progress.update(len(measured), len(shapes), plain=line)
     interrupted = len(measured) < len(shapes)
     result = CoordinateCheck((), ()) if interrupted else diagnostics.judge_shapes(measured, settings.parameterisation)

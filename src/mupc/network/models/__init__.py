@@ -10,7 +10,7 @@ from ._sized import (
     check_model,
     data_arguments,
     depth_name,
-    describe_size,
+    option_names,
     sized_model,
 )
 from ._transformer import Attention, Embedding, Normalise, transformer

@@ -1,6 +1,7 @@
 """Models of any size for a data set: what a model takes from its width and depth, and what from the data."""
 
 import functools
+import inspect
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -29,10 +30,14 @@ def depth_name(model: Model) -> str | None:
     return {MLP: "hidden_layers", "vgg": None}.get(model, "blocks") if isinstance(model, str) else "blocks"
 
 
-def describe_size(model: Model, width: int, depth: int | None) -> str:
-    """Return a size in words, such as "8 hidden layers of 64"."""
-    name = depth_name(model)
-    return f"width {width}" if name is None or depth is None else f"{depth} {name.replace('_', ' ')} of {width}"
+def option_names(model: Model) -> list[str]:
+    """Return the arguments of a model that depend neither on its size nor on the data."""
+    if not isinstance(model, str):
+        return []
+    other = {"self", "key", "width", "blocks", "hidden_layers"}
+    other |= {"in_size", "out_size", "input_shape", "vocabulary", "context"}
+    maker = Network.__init__ if model == MLP else MODELS[model]
+    return [name for name in inspect.signature(maker).parameters if name not in other]
 
 
 def check_model(model: Model) -> None:
