@@ -133,12 +133,4 @@ def run(flags: TransferFlags, session: Session) -> CommandResult:
     return transfer(flags, session)
 
 
-COMMAND = Command(
-    flags=TransferFlags,
-    run=run,
-    spelling={
-        "small": "--width and --hidden-layers or --blocks",
-        "large": "--large-width and --large-hidden-layers or --large-blocks",
-        "weight_lrs": "--weight-lrs (--etas)",
-    },
-)
+COMMAND = Command(flags=TransferFlags, run=run, spelling={"weight_lrs": "--weight-lrs (--etas)"})

@@ -17,7 +17,7 @@ import equinox as eqx
 from .. import plots
 from ..data import Dataset
 from ..inference import Energy
-from ..io import counted, json_ready
+from ..io import checks, counted, json_ready
 from ..io.progress import ProgressDisplay, clock, percent
 from ..network import models
 from ..sweep import ACTIVITY_LRS, AT_EDGE, NetworkSize, Transfer, TransferCell, TransferSolver, weight_lrs
@@ -104,7 +104,7 @@ def _small_network(flags: TransferFlags) -> tuple[TrainFlags, dict[str, int]]:
         if name not in sizes and value is not None:
             raise ValueError(f"{flag(name)} has no effect with --model {form.model}: leave it out.")
         if value is not None:
-            sizes[name] = _one_number(value) if name == "blocks" else value
+            sizes[name] = checks.integer(name, _one_number(value) if name == "blocks" else value, 1)
     if flags.learning.method == "pc":
         solver = TUNED_SOLVER if form.model == "mlp" else SOLVER
         learning = learning | {"solver": flags.learning.solver or solver}

@@ -68,9 +68,7 @@ def trajectories(
         sizes, signals = jax.lax.scan(step, carry, None, length=steps + 1)[1]
         return sizes | {"drift": jax.vmap(_size)(jax.tree.map(lambda a: a - a[0], signals))}
 
-    # side by side, convolutions are slow
-    together = eqx.filter_vmap(one) if isinstance(networks, Network) else functools.partial(jax.lax.map, one)
-    return together(networks)
+    return eqx.filter_vmap(one)(networks)
 
 
 def mean_entry(layers: Dense) -> Float[Array, "..."]:
