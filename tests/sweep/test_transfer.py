@@ -270,7 +270,7 @@ def test_bad_arguments(options, message):
 
 def test_arguments_of_wrong_kinds():
     with pytest.raises(
-        TypeError, match=r"^argument 'etas' is not known. .*: small, large, model, weight_lrs, .*, multipliers\.$"
+        TypeError, match=r"^argument 'etas' is not known. .*: small, large, weight_lrs, .*, multipliers\.$"
     ):
         mupc.transfer(DIGITS, **SIZES, etas=[])
     for given in (8, "ab", None):

@@ -47,10 +47,11 @@ class TransferStudy:
     dataset: Dataset
     grid: tuple[tuple[float, ...], tuple[float | None, ...]]
     config: TrainConfig
-    make: models.MakeNetwork
+    network_options: Mapping[str, Any]
     show: ShowStage
     done: FinishedCells
     _: dataclasses.KW_ONLY
+    model: models.Model = models.MLP
     seeds: int = 3
     inference_steps: int | None = None
     solver: TransferSolver = GradientDescent
@@ -65,7 +66,8 @@ class TransferStudy:
 
     def network(self, size: NetworkSize, seed: int) -> AbstractNetwork:
         """Return an untrained network."""
-        return self.make(size.width, size.hidden_layers, jr.key(seed))
+        make = models.sized_model(self.model, self.dataset, self.network_options)
+        return make(size.width, size.hidden_layers, jr.key(seed))
 
     def form(self, size: NetworkSize) -> AbstractNetwork:
         """Return a network with shapes in place of arrays."""
@@ -167,7 +169,6 @@ def transfer(
     *,
     small: Sequence[int],
     large: Sequence[int],
-    model: models.Model = models.MLP,
     weight_lrs: Iterable[float] | None = None,
     activity_lrs: Iterable[float] | None = None,
     validation: float = 0.1,
@@ -217,6 +218,7 @@ def transfer(
     found.chosen.weight_lr, found.used.test_accuracy, found.saved
     ```
     """
+    model = settings.get("model", models.MLP)
     models.check_model(model)
     own, training, network_options = _split(settings, model)
     own = {"solver": GradientDescent if model == models.MLP else ErrorSpace()} | own
@@ -236,7 +238,7 @@ def transfer(
     grid = _falling("weight_lrs", _rates.weight_lrs(float(default)) if weight_lrs is None else weight_lrs), own_rates
     held_out = dataset if dataset.validation is not None else dataset.with_validation(validation, seed=0)
     show = progress or (lambda stage, share: None)
-    study = TransferStudy(held_out, grid, config, make, show, {} if done is None else done, **own)
+    study = TransferStudy(held_out, grid, config, network_options, show, {} if done is None else done, **own)
     checks.seed(config.seed + checks.integer("seeds", study.seeds, 1) - 1)
     for size in sizes:  # a mistake in the large one must show before the small one is tuned
         study.algorithm(size, grid[1][0])
