@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import re
 import signal
 
 import jax
@@ -146,6 +147,14 @@ def test_a_trained_network(check, train):
         (["--output-precision", "0"], "--output-precision must be greater than 0"),
         (["--skip", "9"], "Use a shorter skip"),
         (["--data", "digts"], "did you mean 'digits'?"),
+        (["--model", "vgg", "--depths", "2", "4"], "--depths has no effect with --model vgg, which has only one depth"),
+        (["--model", "resnet", "--hidden-layers", "16"], "--hidden-layers has no effect with --model resnet"),
+        (["--model", "resnet", "--skip", "2"], "--skip has no effect with --model resnet"),
+        (["--model", "resnet", "--blocks", "1", "2"], "--blocks has several numbers: a check takes one"),
+        (["--model", "resnet", "--heads", "2"], "--heads has no effect with --model resnet"),
+        (["--model", "vgg"], "leave no pixels of images of 8 × 8"),
+        (["--model", "transformer"], "--model transformer learns texts, and digits is not one. Use another --model"),
+        (["--blocks", "2"], "--blocks has no effect with --model mlp"),
         (["--checkpoint", "absent"], "--checkpoint absent is not there"),
     ],
 )
@@ -169,6 +178,23 @@ def test_defaults_are_those_of_the_library():
     flags, defaults = CompareFlags(), diagnostics.CoordinateSettings()
     for name in ("widths", "depths", "width", "hidden_layers", "steps", "seeds"):
         assert getattr(flags, name) == getattr(defaults, name)
+
+
+def test_the_help_has_the_defaults_of_every_model(mupc):
+    """All sizes of the table stand after the name of their model, or of several."""
+    text = " ".join(mupc("check", "--help").out.replace("│", " ").split())
+    shown = {}
+    for name in ("widths", "depths", "width", "blocks"):
+        hint = re.search(rf"--{name} .*?\(default: (.*?)\)", text).group(1)
+        for part in hint.split("; "):
+            models, numbers = re.fullmatch(r"([a-z ]*?) ?([\d ]+)", part).groups()
+            for model in models.split(" and ") if models else ["mlp"]:
+                shown[model, name] = tuple(map(int, numbers.split()))
+    for model, table in diagnostics.CHECK_DEFAULTS.items():
+        depth = {"blocks": (table.depth,)} if model in ("resnet", "transformer") else {}
+        fixed = {"width": (table.width,)} if table.depths else {}
+        for name, value in {"widths": table.widths, "depths": table.depths, **fixed, **depth}.items():
+            assert shown.get((model, name), ()) == value, (model, name)
 
 
 @pytest.mark.parametrize(

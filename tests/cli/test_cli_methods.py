@@ -54,6 +54,9 @@ def test_runs_go_on_and_repeat(mupc, train, method):
     assert whole.code == 0, whole.err
     summary = whole.json("summary.json")
     assert summary["credit_reach"]["layers"] == 4 and summary["credit_reach"]["regime"]
+    digits = library.data.load("digits").test
+    scored = library.load(whole.folder).evaluate(digits.raw, digits.targets)["accuracy"]
+    assert scored == pytest.approx(summary["test_accuracy"])
     again = train("--config", whole.folder, "--epochs", "0.25", "--quiet", "--no-tensorboard", tiny=False, name="again")
     assert again.code == 0, again.err
     longer = mupc("train", "--resume", again.folder, "--epochs", "0.5", "--quiet")

@@ -91,6 +91,40 @@ def test_a_text(mupc, tmp_path):
 
 
 @pytest.mark.slow
+def test_a_check(mupc, tmp_path):
+    argv = ("--model", "resnet", "--widths", "2", "4", "--depths", "--steps", "0", "--convolutions", "2")
+    run = mupc("check", *argv, "--out", tmp_path / "check", folder=tmp_path / "check")
+    assert run.code == 0, run.err
+    with jax.enable_x64(False):
+        expected = library.coordinate_check(
+            library.data.load("digits"), model="resnet", widths=(2, 4), depths=(), steps=0, convolutions=2
+        )
+    slopes = [row["slope"] for row in run.json("summary.json")["slopes"]]
+    assert slopes == pytest.approx([slope.slope for slope in expected.slopes], rel=1e-4)
+    config = run.json("config.json")["config"]
+    used = {"model": "resnet", "widths": [2, 4], "depths": [], "blocks": [1, 1, 1], "convolutions": 2, "loss": "mse"}
+    assert config.items() >= used.items()
+    assert "1 block of 2: measured" in run.out and (run.folder / "figures" / "coordinates-width.png").is_file()
+
+
+@pytest.mark.slow
+def test_a_transfer_goes_on(mupc, tmp_path):
+    argv = ["--model", "resnet", "--width", "4", "--blocks", "1", "--large-width", "4", "--large-blocks", "2"]
+    argv += ["--epochs", "0.2", "--seeds", "1", "--etas", "0.1", "0.05", "--out", tmp_path / "transfer"]
+    run = mupc("transfer", *argv, folder=tmp_path / "transfer")
+    assert run.code == 0, run.err
+    assert [(row["width"], row["blocks"]) for row in run.metrics] == [(4, 1), (4, 1), (4, 2)]
+    config, summary = run.json("config.json")["config"], run.json("summary.json")
+    assert (config["solver"], config["blocks"], config["large_blocks"]) == ("error-space", 1, 2)
+    assert summary["large"]["size"] == {"width": 4, "blocks": 2} and "optimum, 1 block of 4" in run.out
+    before = run.metrics
+    again = mupc("transfer", *argv, "--verify", folder=tmp_path / "transfer")
+    assert again.code == 0 and again.metrics[:3] == before and len(again.metrics) == 4
+    refused = mupc("transfer", *argv, "--model", "vgg")
+    assert refused.code == 2 and "--blocks has no effect with --model vgg: leave it out" in refused.err
+
+
+@pytest.mark.slow
 def test_a_sweep_over_blocks(mupc, tmp_path):
     argv = ("sweep", *RESNET[:4], "--epochs", "0.2", "--quiet", "--grid", "blocks=1,2", "--grid", "seed=0,1")
     for _ in range(2):  # the second one has nothing left to do

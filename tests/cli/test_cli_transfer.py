@@ -264,7 +264,9 @@ def test_folders_of_other_runs_are_refused(transfer, train, monkeypatch):
     [
         (["--data", "mnits"], "did you mean 'mnist'?"),
         (["--width", "0"], "--width must be at least 1, got 0"),
-        (["--large-hidden-layers", "0"], "--large-width and --large-hidden-layers must be two whole numbers"),
+        (["--large-hidden-layers", "0"], "--large-hidden-layers must be at least 1, got 0"),
+        (["--blocks", "2"], "--blocks has no effect with --model mlp: leave it out"),
+        (["--model", "resnet"], "--hidden-layers has no effect with --model resnet: leave it out"),
         (["--etas", "-1"], "--weight-lrs (--etas) must be greater than 0, got -1"),
         (["--etas"], "--weight-lrs (--etas) is empty. Give at least one learning rate"),
         (["--activity-lrs"], "--activity-lrs is empty"),

@@ -1,5 +1,6 @@
 """The coordinate check: sizes against plain numpy, slopes against scipy and known laws, and what it must catch."""
 
+import functools
 import itertools
 import math
 
@@ -10,6 +11,7 @@ import jax.random as jr
 import numpy as np
 import optax
 import pytest
+from chains import chain_of
 
 import mupc
 from mupc.diagnostics import CoordinateSettings
@@ -168,7 +170,12 @@ def test_verdicts(rows, parameterisation, verdict, meaning):
     assert bool(slope.meaning) == (verdict != "pass")
 
 
-SCALED = {(width, 8): (1.0, (64 / width) ** 0.5, 1.0) for width in (64, 128, 256, 512)}
+def factors(first, hidden, last):
+    """How large updates must be, by group of layers."""
+    return {"input": first, "first": hidden, "middle": hidden, "last": hidden, "readout": last}
+
+
+SCALED = {(width, 8): factors(1.0, (64 / width) ** 0.5, 1.0) for width in (64, 128, 256, 512)}
 
 
 @pytest.mark.parametrize(
@@ -179,7 +186,7 @@ SCALED = {(width, 8): (1.0, (64 / width) ** 0.5, 1.0) for width in (64, 128, 256
         (-1.5, "middle", SCALED, -0.5, "fail"),
         (0.0, "input", SCALED, 0.0, "pass"),
         (-1.0, "readout", SCALED, 0.0, "fail"),
-        (0.0, "last", dict.fromkeys(SCALED, (1.0, 1.0, 1.0)), 0.0, "pass"),
+        (0.0, "last", dict.fromkeys(SCALED, factors(1.0, 1.0, 1.0)), 0.0, "pass"),
     ],
 )
 def test_weight_updates_follow_the_rate_factors(exponent, group, updates, expected, verdict):
@@ -202,7 +209,93 @@ def test_weight_updates_follow_the_rate_factors(exponent, group, updates, expect
 )
 def test_promised_updates(options, optimiser, expected):
     network = mupc.Network(3, 2, 16, 35, key=jr.key(0), **options)
-    assert CoordinateSettings(optimiser=optimiser).promised_updates(network) == pytest.approx(expected)
+    wanted = None if expected is None else pytest.approx(factors(*expected))
+    assert CoordinateSettings(optimiser=optimiser).promised_updates(network) == wanted
+
+
+def test_promised_updates_of_a_resnet():
+    """Blocks have the factor √(64·9/(9C·L)), changes of stage √(64/(9C)), and a group of both the mean over nodes."""
+    make = functools.partial(mupc.models.resnet, (1, 8, 8), width=4, blocks=(2, 2, 2))
+    network = eqx.filter_eval_shape(make, key=jr.key(0))
+    found, depth = CoordinateSettings(model="resnet").promised_updates(network), 10
+    block = [(64 * 9 / (9 * channels * depth)) ** 0.5 for channels in (4, 8, 16)]
+    down = [(64 / (9 * channels)) ** 0.5 for channels in (4, 8)]
+    thirds = (2 * block[0] + down[0]) / 3, (2 * block[1] + down[1]) / 3, block[2]
+    assert found == pytest.approx(dict(zip(rules.GROUPS, (1, *thirds, 1), strict=True)), rel=1e-6)
+
+
+@pytest.mark.slow
+def test_a_model_of_your_own_is_measured_as_the_mlp_is():
+    """The residual MLP as a chain: the same sizes, promises and slopes, all but those of branches."""
+    options = {"widths": (6, 12), "depths": (), "steps": 1, "seeds": 2, **BALANCED}
+    expected = mupc.coordinate_check((X, Y), hidden_layers=5, **options)
+    found = mupc.coordinate_check(
+        (X, Y), model=lambda *size: chain_of(mupc.Network(12, 4, *size[:2], key=size[2])), blocks=5, **options
+    )
+    sizes = [size for size in expected.sizes if size.quantity != "branches"]
+    for one, two in zip(sizes, sorted(found.sizes, key=sizes_order(sizes)), strict=True):
+        assert one[:7] == two[:7]
+        assert one.size == pytest.approx(two.size, rel=2e-3)
+    promised = {(s.stage, s.step, s.quantity, s.group): s.expected for s in expected.slopes}
+    for slope in found.slopes:
+        assert slope.expected == pytest.approx(promised[slope.stage, slope.step, slope.quantity, slope.group], abs=1e-6)
+
+
+def sizes_order(sizes):
+    """The place of a row among those of another check."""
+    places = {size[:6]: place for place, size in enumerate(sizes)}
+    return lambda size: places[size[:6]]
+
+
+@pytest.mark.parametrize(
+    ("settings", "help"),
+    [
+        ({"model": "resnett"}, "Did you mean 'resnet'?"),
+        ({"model": "resnet"}, "model=resnet needs to know what the numbers of a sample mean. Pass a data set"),
+        ({"model": "resnet", "hidden_layers": 8}, "hidden_layers has no effect with model resnet"),
+        ({"model": "vgg", "blocks": 8}, "blocks has no effect with model vgg"),
+        ({"model": "vgg", "depths": (2, 4)}, "depths has no effect with model vgg, which has only one depth"),
+        ({"blocks": 8}, "blocks has no effect with model mlp"),
+        ({"model": "resnet", "multipliers": (1, 1, 1)}, "multipliers are for the mlp"),
+        ({"model": "resnet", "blocks": 0}, "blocks must be at least 1"),
+        ({"model": lambda *size: 3, "widths": (8, 16)}, "model must be a function (width, depth, key) that returns"),
+        ({"model": lambda *size: 3}, "widths and depths leave nothing to compare"),
+        (
+            {"model": lambda *size: mupc.Network(12, 4, *size[:2], key=size[2]), "depths": (3, 5)},
+            "depths=3 makes 3 latents, and thirds need 4",
+        ),
+    ],
+)
+def test_models_that_cannot_be_compared(settings, help):
+    with pytest.raises(ValueError) as error:
+        mupc.coordinate_check((X, Y), **settings)
+    assert help in str(error.value)
+
+
+def check_drift(data, axis, **options):
+    """With scaled rates no network drifts further than another, by an exponent of 0.1; with plain ones they do."""
+    scaled, plain = (mupc.coordinate_check(data, **options, steps=1, rate_scaling=name) for name in ("mup", "none"))
+    drifts = [
+        {slope.group: slope.slope for slope in check.slopes if slope.quantity == "drift"} for check in (scaled, plain)
+    ]
+    assert not scaled.failures and max(map(abs, drifts[0].values())) <= 0.1, scaled.failures
+    assert drifts[1]["last"] > 0.2 and drifts[1]["readout"] > 0.2
+    assert failed(plain, "after 1 step") >= {(axis, "weight updates"), (axis, "drift")}
+
+
+@pytest.mark.slow
+def test_scaled_rates_move_every_transformer_alike_and_plain_ones_do_not(tmp_path):
+    """A text of few letters, some more frequent than others: where nothing can be learnt, weights move by chance."""
+    frequencies = 0.6 ** np.arange(8)
+    letters = np.random.default_rng(0).choice(list("abcdefgh"), 4000, p=frequencies / frequencies.sum())
+    (tmp_path / "text.txt").write_text("".join(letters))
+    data = mupc.data.load(tmp_path / "text.txt", context=8)
+    check_drift(data, "width", model="transformer", widths=(32, 128), depths=())
+
+
+@pytest.mark.slow
+def test_scaled_rates_move_every_resnet_alike_and_plain_ones_do_not():
+    check_drift(mupc.data.load("digits"), "depth", model="resnet", widths=(), depths=(4, 16))
 
 
 def hand_made(slope, interval, quantity="activities"):

@@ -103,6 +103,57 @@ def test_any_solver(monkeypatch):
     assert mupc.transfer(DIGITS, **SIZES, solver=mupc.BP(), rate_scaling="none").chosen.weight_lr == 0.002
 
 
+@pytest.mark.parametrize(
+    ("model", "sizes", "names", "latents"),
+    [
+        ("resnet", ((4, 1), (4, 2)), ["1 block of 4", "2 blocks of 4"], [6, 9]),
+        (lambda *size: mupc.Network(64, 10, *size[:2], key=size[2]), ((4, 2), (4, 3)), ["2 blocks of 4"], [2, 3]),
+    ],
+)
+def test_models(monkeypatch, model, sizes, names, latents):
+    """In error space by default; gradient descent takes as many steps as there are latents."""
+    made, stages = [], []
+
+    def train(self, size, rates, report):
+        report(1.0)
+        made.extend(self.algorithm(size, activity_lr).solver for _, activity_lr in rates)
+        return [cell(pair, pair[0]) for pair in rates]
+
+    monkeypatch.setattr(TransferStudy, "train", train)
+    options = {"small": sizes[0], "large": sizes[1], "model": model, "weight_lrs": [0.1]}
+    found = mupc.transfer(DIGITS, **options, progress=lambda stage, share: stages.append(stage))
+    assert made == [mupc.ErrorSpace()] * 2 and 0 < found.saved < 1
+    assert str(found.small.size) == names[0] and stages[0] == f"tuning {names[0]}"
+    made.clear()
+    mupc.transfer(DIGITS, **options, activity_lrs=[0.1], solver=mupc.GradientDescent)
+    assert [solver.steps for solver in made] == latents
+
+
+@pytest.mark.slow
+def test_cells_of_a_resnet_are_fits():
+    options = {"model": "resnet", "activation": "tanh", "weight_lrs": [0.05], "epochs": 0.2, "seeds": 1}
+    found = mupc.transfer(DIGITS, small=(4, 1), large=(8, 1), **options)
+    network = mupc.models.resnet((1, 8, 8), width=8, blocks=(1, 1, 1), activation="tanh", key=jr.key(0))
+    data = DIGITS.with_validation(0.1, seed=0)
+    fit = mupc.fit(network, data, mupc.ErrorSpace(), weight_lr=0.05, epochs=0.2)
+    assert found.used.train_loss == pytest.approx(fit.last["train_loss"], rel=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("options", "help"),
+    [
+        ({"model": "resnett"}, "Did you mean 'resnet'?"),
+        ({"model": "resnet", "skip": 2}, "argument 'skip' is not known"),
+        ({"model": "transformer"}, "model=transformer learns texts, and digits is not one. Use another model."),
+        ({"model": "vgg"}, "small must be one whole number of at least 1, the width, got (8, 2)"),
+        ({"model": lambda *size: 3}, "model must be a function (width, depth, key) that returns a network"),
+    ],
+)
+def test_models_that_cannot_be_tuned(options, help):
+    with pytest.raises((ValueError, TypeError), match=re.escape(help)):
+        mupc.transfer(DIGITS, **SIZES, **options)
+
+
 def test_any_base_size_transfers_alike():
     """From the small network to the large one, updates and gradients shrink by the same factors whatever the base."""
     small, large = (mupc.Network(64, 10, *SIZES[name], key=jr.key(0)) for name in SIZES)

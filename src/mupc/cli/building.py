@@ -42,7 +42,7 @@ from ..learning import (
 from ..network import PARAMETERISATIONS, AbstractNetwork, Chain, Network, models
 from ..training import TrainConfig, check_room
 from .config import METHOD_FLAGS, SOLVER_FLAGS, TrainFlags, pick
-from .flags import ACTIVITY_LR, DEFAULT_SOLVERS, TEST, FormFlags, InferenceFlags, SizeFlags, SourceFlags
+from .flags import ACTIVITY_LR, DEFAULT_SOLVERS, TEST, InferenceFlags, SizeFlags, SourceFlags
 from .parsing import flag
 
 EVALUATIONS = 10
@@ -84,8 +84,6 @@ MODEL_FLAGS = {
 """Flags that not every model has."""
 MODEL_ARGUMENTS = {"vgg": "layers", "bias": "use_bias"}
 """Arguments of models whose flags have other names."""
-RESNET_STAGES = 3
-"""Of a resnet whose flags say just how many blocks each stage has."""
 SMALL: dict[str, dict[str, Any]] = {
     "mlp": {"width": 64},
     "resnet": {"width": 16, "blocks": (2, 2, 2)},
@@ -104,30 +102,22 @@ def network_maker(flags: TrainFlags, dataset: Dataset) -> Callable[[], AbstractN
     key = jr.key(checks.seed(flags.seed))
     if flags.model == "mlp":
         size = SMALL["mlp"] | {name: value for name, value in pick(flags, SizeFlags).items() if value is not None}
-        options = size | network_options(flags)
+        options = size | form_options(flags)
         return functools.partial(Network, dataset.in_size, dataset.out_size, **options, key=key)
     return functools.partial(models.MODELS[flags.model], **model_options(flags, dataset), key=key)
 
 
 def model_options(flags: TrainFlags, dataset: Dataset) -> dict[str, Any]:
     """Return the arguments of a model of `mupc.models`."""
-    names = ("width", "activation", "parameterisation", "bias", *MODEL_FLAGS[flags.model])
-    given = {MODEL_ARGUMENTS.get(name, name): getattr(flags, name) for name in names}
-    options = SMALL[flags.model] | {name: value for name, value in given.items() if value is not None}
-    blocks, schema = options.get("blocks"), dataset.schema
-    if flags.model == "transformer":
-        if schema.context is None:
-            raise ValueError(f"--model transformer learns texts, and {dataset.name} is not one: use another --model.")
-        if blocks is not None:
-            if len(blocks) > 1:
-                raise ValueError("--blocks has several numbers, which are for a resnet: give a transformer one.")
-            options["blocks"] = blocks[0]
-        return options | {"vocabulary": len(schema.labels or ()), "context": schema.context}
-    if schema.image_shape is None:
-        raise ValueError(f"--model {flags.model} learns images, and {dataset.name} has none: use another --model.")
-    if blocks is not None and len(blocks) == 1:
-        options["blocks"] = blocks * RESNET_STAGES
-    return options | {"input_shape": schema.sample_shape, "out_size": dataset.out_size}
+    fixed = models.data_arguments(flags.model, dataset)
+    options = SMALL[flags.model] | form_options(flags) | fixed
+    size = {"width": flags.width, "blocks": flags.blocks}
+    options |= {name: value for name, value in size.items() if value is not None}
+    if (blocks := options.get("blocks")) is not None and len(blocks) == 1:
+        options["blocks"] = blocks * models.RESNET_STAGES if flags.model == "resnet" else blocks[0]
+    elif blocks is not None and flags.model == "transformer":
+        raise ValueError("--blocks has several numbers, which are for a resnet: give a transformer one.")
+    return options
 
 
 def make_algorithm(flags: TrainFlags, network: AbstractNetwork | None = None) -> AbstractAlgorithm:
@@ -154,10 +144,13 @@ def check_run(flags: TrainFlags, dataset: Dataset, shapes: bool = True) -> None:
             eqx.filter_eval_shape(infer, network, x, y, algorithm.solver, energy=config.energy)
 
 
-def network_options(flags: FormFlags) -> dict[str, Any]:
-    """Return the arguments of `mupc.Network` that do not depend on its size."""
-    options = pick(flags, FormFlags)
-    return {"use_bias": options.pop("bias"), **options}
+def form_options(flags: TrainFlags) -> dict[str, Any]:
+    """Return the arguments of the model that do not depend on its size or on the data."""
+    elsewhere = ("hidden_layers", "blocks", "orthogonality")
+    own = (name for name in MODEL_FLAGS[flags.model] if name not in elsewhere)
+    names = ("activation", "parameterisation", "bias", *own)
+    given = {MODEL_ARGUMENTS.get(name, name): getattr(flags, name) for name in names}
+    return {name: value for name, value in given.items() if value is not None}
 
 
 def make_energy(flags: TrainFlags) -> Energy:

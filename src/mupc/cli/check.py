@@ -11,6 +11,8 @@ from .flags import (
     DataDir,
     FormFlags,
     InferenceSteps,
+    Loss,
+    ModelFlags,
     Optimiser,
     OutputFlags,
     OutputPrecision,
@@ -25,14 +27,19 @@ from .runner import FAILURE, Command, CommandResult, Session
 class CompareFlags:
     """Which networks: of several widths and of several depths, or the one of a checkpoint."""
 
-    widths: Annotated[tuple[int, ...], hint("(default: 64 128 256 512)", "INT [INT ...]")] = (64, 128, 256, 512)
+    widths: Annotated[
+        tuple[int, ...] | None,
+        hint("(default: 64 128 256 512; resnet and vgg 16 32 64 128; transformer 128 256 512)", "INT [INT ...]"),
+    ] = None
     """Widths to compare, two or more, or none to skip this comparison."""
-    depths: Annotated[tuple[int, ...], hint("(default: 16 64 256)", "INT [INT ...]")] = (16, 64, 256)
-    """Numbers of hidden layers to compare, two or more, or none to skip this comparison."""
-    width: int = 128
-    """Units of every hidden layer when depths are compared."""
-    hidden_layers: int = 8
-    """Number of hidden layers when widths are compared."""
+    depths: Annotated[
+        tuple[int, ...] | None, hint("(default: 16 64 256; resnet 4 8 16; transformer 12 48)", "INT [INT ...]")
+    ] = None
+    """Numbers of hidden layers, or of --blocks, to compare; two or more, or none to skip this comparison."""
+    width: Annotated[int | None, hint("(default: 128; resnet 16; transformer 32)")] = None
+    """Units of every hidden layer, or what --width of `mupc train` is, when depths are compared."""
+    hidden_layers: Annotated[int | None, hint("(default: 8)")] = None
+    """Number of hidden layers of an mlp when widths are compared."""
     steps: int = 3
     """Training steps, all on the same batch; 0 checks initial networks only."""
     seeds: int = 3
@@ -42,11 +49,21 @@ class CompareFlags:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
+class CheckNetworkFlags(FormFlags, ModelFlags):
+    """The form of all networks."""
+
+    blocks: Annotated[tuple[int, ...] | None, hint("(default: resnet 1; transformer 3)", "INT")] = None
+    """Blocks of each of the three stages of a resnet, or of a transformer, when widths are compared."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
 class LearnFlags:
     """How they learn, and from what. With --checkpoint the defaults are those of its run."""
 
     data: Annotated[str | None, hint("(default: digits)")] = None
-    """A data set, of which the first 64 training samples are used, or the path of a .npz file."""
+    """A data set, of which the first 64 training samples are used, or the path of a .npz, .csv or .txt file."""
+    context: Annotated[int | None, hint("(default: 64 of a text)")] = None
+    """Characters of a text that the network sees at a time."""
     data_dir: DataDir = None
     """Folder with the files of the data set."""
     solver: Annotated[Solver | None, hint(f"(default: {SOLVER})")] = None
@@ -55,6 +72,8 @@ class LearnFlags:
     """Step size of inference, acting on the energy of one sample; auto: gd chooses it itself."""
     inference_steps: InferenceSteps = None
     """Steps of inference; for ode, an upper limit."""
+    loss: Annotated[Loss | None, hint("(default: mse; transformer cross-entropy)")] = None
+    """Loss at the output."""
     output_precision: OutputPrecision = None
     """Weight λ of the output loss in the energy."""
     optimiser: Annotated[Optimiser | None, hint("(default: adam)")] = None
@@ -82,7 +101,7 @@ class CheckFlags:
     Writes a run folder: config.json, metrics.jsonl, summary.json and figures."""
 
     compare: tyro.conf.OmitArgPrefixes[CompareFlags]
-    network: tyro.conf.OmitArgPrefixes[FormFlags]
+    network: tyro.conf.OmitArgPrefixes[CheckNetworkFlags]
     learn: tyro.conf.OmitArgPrefixes[LearnFlags]
     output: tyro.conf.OmitArgPrefixes[CheckOutputFlags]
 

@@ -13,22 +13,23 @@ from .. import diagnostics, plots
 from ..data import Dataset
 from ..diagnostics import WEIGHT_LR, CoordinateCheck, CoordinateSettings, ShapeSizes, Slope
 from ..inference import Energy
-from ..io import checks
+from ..io import checks, size_in_words
 from ..io.progress import ProgressDisplay
-from ..network import AbstractNetwork, Network
+from ..network import AbstractNetwork, Network, models
 from .building import (
     SOLVERS,
     as_used,
+    form_options,
     load_data,
     make_algorithm,
     make_solver,
     network_maker,
-    network_options,
     train_config,
 )
 from .check import CheckFlags
-from .config import TrainFlags
+from .config import TrainFlags, pick
 from .display import plain_table
+from .flags import NetworkFlags
 from .parsing import flag
 from .run_folder import RunFolder
 from .runner import Session
@@ -43,9 +44,7 @@ def compare_networks(flags: CheckFlags, session: Session) -> Row:
     """Measure networks of several sizes, judge their slopes, write a run folder and return its summary."""
     compare = flags.compare
     checks.integer("--steps", compare.steps, 0)
-    size: Row = {"width": compare.width, "hidden_layers": compare.hidden_layers}
-    learning = dataclasses.replace(_learning(flags, None), **vars(flags.network), **size)
-    settings = _settings(flags, learning)
+    settings, learning = _settings(flags)
     shapes = settings.shapes()
     measured: list[ShapeSizes] = []
     with jax.enable_x64(False):  # as `mupc train`
@@ -53,7 +52,8 @@ def compare_networks(flags: CheckFlags, session: Session) -> Row:
         found = diagnostics.measure_shapes(dataset, settings)
         used = _as_used(learning, dataset, eqx.filter_eval_shape(network_maker(learning, dataset)))
         folder = RunFolder(flags.output.out, "check", format=flags.output.format)
-        groups = dataclasses.asdict(compare) | dataclasses.asdict(flags.network) | _shown(used)
+        compared = {"widths": settings.compared.widths, "depths": settings.compared.depths}
+        groups = dataclasses.asdict(compare) | pick(used, NetworkFlags) | compared | _shown(used)
         folder.write_config(groups | {"inference_steps": learning.inference_steps})  # None: depends on the depth
         session.say(f"coordinate check: {_title(used, compare.seeds)}")
         begin = time.perf_counter()
@@ -61,7 +61,7 @@ def compare_networks(flags: CheckFlags, session: Session) -> Row:
             for shape, sizes in found:
                 measured.append((shape, sizes))
                 folder.append({**shape._asdict(), "sizes": [size._asdict() for size in sizes]})
-                line = f"{shape.hidden_layers} hidden layers of {shape.width}: measured"
+                line = f"{size_in_words(shape.width, shape.hidden_layers, settings.depth_name)}: measured"
                 progress.update(len(measured), len(shapes), plain=line)
     interrupted = len(measured) < len(shapes)
     result = CoordinateCheck((), ()) if interrupted else diagnostics.judge_shapes(measured, settings.parameterisation)
@@ -80,7 +80,8 @@ def compare_networks(flags: CheckFlags, session: Session) -> Row:
         rows = [size._asdict() for shape, sizes in measured if axis in shape.axes for size in sizes]
         slopes = [slope for slope in result.slopes if slope.axis == axis]
         expected = {(slope.step, slope.quantity, slope.group): slope.expected for slope in slopes}
-        plots.draw_coordinate_scaling(rows, axis, folder.figure(f"coordinates-{axis}"), expected)
+        figure = folder.figure(f"coordinates-{axis}")
+        plots.draw_coordinate_scaling(rows, axis, figure, expected, depth=settings.depth_name or "")
         session.say("")
         session.console.print(_table(axis, [slope for slope in result.worst if slope.axis == axis]))
     session.say("")
@@ -136,19 +137,30 @@ def report_network(flags: CheckFlags, session: Session) -> Row:
     return summary
 
 
-def _settings(flags: CheckFlags, learning: TrainFlags) -> CoordinateSettings:
-    compare = dataclasses.asdict(flags.compare)
+def _settings(flags: CheckFlags) -> tuple[CoordinateSettings, TrainFlags]:
+    """Return the settings of the check, and those of learning for its smallest network."""
+    compare, (blocks, *others) = dataclasses.asdict(flags.compare), flags.network.blocks or (None,)
+    if others:
+        raise ValueError("--blocks has several numbers: a check takes one, for every stage.")
     del compare["checkpoint"]
-    assert learning.weight_lr is not None
-    return CoordinateSettings(
+    before = dataclasses.replace(_learning(flags, None), **vars(flags.network))
+    assert before.weight_lr is not None
+    settings = CoordinateSettings(
         **compare,
-        weight_lr=learning.weight_lr,
-        optimiser=learning.optimiser,
-        rate_scaling=learning.rate_scaling,
-        solver=lambda depth: make_solver(dataclasses.replace(learning, hidden_layers=depth)),
-        energy=Energy(output_precision=learning.output_precision),
-        network=network_options(flags.network),
+        model=before.model,
+        blocks=blocks,
+        weight_lr=before.weight_lr,
+        optimiser=before.optimiser,
+        rate_scaling=before.rate_scaling,
+        solver=lambda latents: make_solver(dataclasses.replace(before, hidden_layers=latents)),
+        network=form_options(before),
     )
+    chosen = settings.compared
+    used: Row = {"width": chosen.width, "loss": flags.learn.loss or chosen.loss}
+    if settings.depth_name is not None:
+        used[settings.depth_name] = chosen.depth if before.model == models.MLP else (chosen.depth,)
+    energy = Energy(used["loss"], before.output_precision)
+    return dataclasses.replace(settings, energy=energy), dataclasses.replace(before, **used)
 
 
 def _learning(flags: CheckFlags, trained: TrainFlags | None) -> TrainFlags:
@@ -172,7 +184,8 @@ def _shown(used: TrainFlags) -> Row:
 
 
 def _title(used: TrainFlags, seeds: int) -> str:
-    form = f"{used.activation}, {used.parameterisation}, skip {used.skip}, solver {used.solver}"
+    kind = f"skip {used.skip}" if used.model == models.MLP else f"{used.loss}"
+    form = f"{used.model}, {used.activation}, {used.parameterisation}, {kind}, solver {used.solver}"
     rates = f"λ = {used.output_precision:g}, {used.optimiser} at {used.weight_lr:g}, rate scaling {used.rate_scaling}"
     return f"{form}, {rates}, {seeds} seeds"
 

@@ -17,7 +17,7 @@ from ..data import Dataset, targets_warning
 from ..diagnostics import CreditReach, algorithm_reach, credit_reach
 from ..inference import infer
 from ..io import counted, find_checkpoint, json_ready, only_writer
-from ..learning import BP, PC, SCHEDULES, AbstractAlgorithm
+from ..learning import BP, PC, SCHEDULES, AbstractAlgorithm, AbstractRelaxingAlgorithm
 from ..network import AbstractNetwork
 from ..prediction import RUN_MODEL, RUN_SCHEMA, Model, how_to_go_on, run_schema, save
 from ..training import BACK_TO, FitResult, TrainConfig, TrainStatus, fit
@@ -53,7 +53,7 @@ def train(given: TrainFlags, output: TrainOutputFlags, safety: SafetyFlags, sess
             if ended and epochs == flags.epochs and not _more_patient(folder, safety):
                 session.say(f"the run in {folder.path} is finished; more --epochs train it further.")
                 return summary
-            schema = run_schema(_model(network, dataset, flags))
+            schema = run_schema(_model(network, dataset, flags, algorithm))
             _check_same_data(folder, schema)
             try:
                 past = [] if new else _take_up(folder, ended, session)
@@ -87,9 +87,10 @@ def _more_patient(folder: RunFolder, safety: SafetyFlags) -> bool:
     return isinstance(before, int) and (safety.patience is None or safety.patience > before)
 
 
-def _model(network: AbstractNetwork, dataset: Dataset, flags: TrainFlags) -> Model:
+def _model(network: AbstractNetwork, dataset: Dataset, flags: TrainFlags, algorithm: AbstractAlgorithm) -> Model:
     """Return a network with everything that prediction needs."""
-    return Model(network, dataset.schema, flags.loss, dataset.name)
+    relaxation = algorithm.relaxation if isinstance(algorithm, AbstractRelaxingAlgorithm) else None
+    return Model(network, dataset.schema, flags.loss, dataset.name, relaxation)
 
 
 def _check_same_data(folder: RunFolder, schema: Record) -> None:
@@ -243,7 +244,7 @@ def _run(
             if not records:
                 raise
     latest = (recorder.network or network) if result is None else result.network
-    save(folder.path / RUN_MODEL, _model(latest, dataset, flags))
+    save(folder.path / RUN_MODEL, _model(latest, dataset, flags, algorithm))
     reach = json_ready(summarise_reach(meter.reach(latest), flags, records))
     curve = {folder.path.name: [record for record in records if BACK_TO not in record]}
     plots.draw_learning_curve(curve, folder.figure("learning-curve"), flags.loss)

@@ -7,10 +7,12 @@ import tyro
 
 from ..sweep import ACTIVITY_LRS, WEIGHT_FACTORS
 from .flags import (
+    SOLVER,
     FigureFlags,
     FormFlags,
     InferenceSteps,
     Loss,
+    ModelFlags,
     OutputPrecision,
     Solver,
     SourceFlags,
@@ -21,7 +23,7 @@ from .runner import Command, CommandResult, Session
 
 RATES = "FLOAT [FLOAT ...]"
 TUNED_SOLVER: Solver = "gd"
-"""The solver that is tuned by default, because it has a rate of its own."""
+"""The solver of an mlp by default, because it has a rate of its own to tune; other models have that of `mupc train`."""
 FACTORS, STEP_SIZES = (" ".join(map(str, values)) for values in (WEIGHT_FACTORS, ACTIVITY_LRS))
 
 
@@ -34,18 +36,31 @@ class TransferDataFlags(SourceFlags):
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class TransferNetworkFlags(FormFlags):
+class TransferNetworkFlags(FormFlags, ModelFlags):
     """The small network, which is tuned, and the large one. Rates carry over with the parameterisation mupc. Others
     are for comparison."""
 
-    width: int = 32
-    """Units of every hidden layer of the small network."""
-    hidden_layers: int = 8
-    """Number of hidden layers of the small network."""
-    large_width: int = 128
-    """Units of every hidden layer of the large network."""
-    large_hidden_layers: int = 64
-    """Number of hidden layers of the large network."""
+    width: Annotated[int | None, hint("(default: 32; resnet 8; vgg 16)")] = None
+    """Width of the small network, as for `mupc train`."""
+    hidden_layers: Annotated[int | None, hint("(default: 8)")] = None
+    """Number of hidden layers of a small mlp."""
+    blocks: Annotated[tuple[int, ...] | None, hint("(default: 2)", "INT")] = None
+    """Blocks of a small transformer, or of each of the three stages of a small resnet."""
+    large_width: Annotated[int | None, hint("(default: 128; resnet 16; vgg 64; transformer 64)")] = None
+    """Width of the large network."""
+    large_hidden_layers: Annotated[int | None, hint("(default: 64)")] = None
+    """Number of hidden layers of a large mlp."""
+    large_blocks: Annotated[int | None, hint("(default: 6)")] = None
+    """Blocks of a large transformer, or of each stage of a large resnet."""
+
+
+TRANSFER_SIZES: dict[str, dict[str, int]] = {
+    "mlp": {"width": 32, "hidden_layers": 8, "large_width": 128, "large_hidden_layers": 64},
+    "resnet": {"width": 8, "blocks": 2, "large_width": 16, "large_blocks": 6},
+    "vgg": {"width": 16, "large_width": 64},
+    "transformer": {"width": 32, "blocks": 2, "large_width": 64, "large_blocks": 6},
+}
+"""The sizes of both networks by default."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -79,7 +94,7 @@ class TransferLearningFlags:
     """Samples per step."""
     method: Literal["pc", "bp"] = "pc"
     """Predictive coding, or backpropagation as a baseline on the same networks."""
-    solver: Annotated[Solver | None, hint(f"(default: {TUNED_SOLVER})")] = None
+    solver: Annotated[Solver | None, hint(f"(default: {TUNED_SOLVER}; other models {SOLVER})")] = None
     """How to infer. The rates of gd and adam are tuned, too."""
     inference_steps: InferenceSteps = None
     """Steps of inference per batch."""
@@ -117,12 +132,4 @@ def run(flags: TransferFlags, session: Session) -> CommandResult:
     return transfer(flags, session)
 
 
-COMMAND = Command(
-    flags=TransferFlags,
-    run=run,
-    spelling={
-        "small": "--width and --hidden-layers",
-        "large": "--large-width and --large-hidden-layers",
-        "weight_lrs": "--weight-lrs (--etas)",
-    },
-)
+COMMAND = Command(flags=TransferFlags, run=run, spelling={"weight_lrs": "--weight-lrs (--etas)"})

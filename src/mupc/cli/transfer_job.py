@@ -17,31 +17,33 @@ import equinox as eqx
 from .. import plots
 from ..data import Dataset
 from ..inference import Energy
-from ..io import counted, json_ready
+from ..io import checks, counted, json_ready
 from ..io.progress import ProgressDisplay, clock, percent
+from ..network import models
 from ..sweep import ACTIVITY_LRS, AT_EDGE, NetworkSize, Transfer, TransferCell, TransferSolver, weight_lrs
 from ..sweep import transfer as tune_and_train
 from .building import (
     SOLVERS,
     as_used,
+    form_options,
     load_source,
     make_algorithm,
     network_maker,
-    network_options,
     number_format,
     train_config,
 )
 from .config import FORMAT, TrainFlags, pick, read, typed
 from .display import plain_table
-from .flags import ACTIVITY_LR, NetworkFlags, SourceFlags, UpdateFlags
+from .flags import ACTIVITY_LR, SOLVER, NetworkFlags, SourceFlags, UpdateFlags
+from .parsing import flag
 from .run_folder import METRICS, RunFolder
 from .runner import FAILURE, CommandResult, Session
 from .train_report import notes
-from .transfer import TUNED_SOLVER, TransferFlags
+from .transfer import TRANSFER_SIZES, TUNED_SOLVER, TransferFlags
 
 CHOSEN = ("solver", "rate_scaling", "schedule", "task", "test", "init", "output_precision", "precision")
 """Settings whose defaults follow others."""
-EARLIER = {"one_hot": False, "method": "pc", "solver": "gd"}
+EARLIER = {"one_hot": False, "method": "pc", "solver": "gd", "model": "mlp", "split": False}
 EARLIER |= vars(UpdateFlags(rate_scaling="none", schedule="constant"))
 """What folders of earlier versions do not say."""
 LOSSES = {"train_loss": "training loss", "validation_loss": "validation loss", "test_loss": "test loss"}
@@ -53,11 +55,13 @@ def transfer(flags: TransferFlags, session: Session) -> CommandResult:
     **Arguments:** the flags of `mupc transfer`, and the session.
     """
     dataset = load_source(flags.data)
-    solver, config = _as_used(flags, dataset, session)
+    small, sizes = _small_network(flags)
+    solver, config = _as_used(flags, small, dataset, session)
+    config |= sizes
     folder = RunFolder(flags.output.out, "transfer", resumes=METRICS, format=flags.output.format)
     done = RecordedCells(folder, config)
     folder.write_config(config, format=FORMAT, precision=config["precision"], seed=flags.grid.seed)
-    network, groups = flags.network, (flags.grid, flags.learning, flags.updates)
+    groups = (flags.grid, flags.learning, flags.updates)
     learning = {name: config[name] for group in groups for name in vars(group) if name not in ("method", "solver")}
     energy = Energy(loss=learning.pop("loss"), output_precision=learning.pop("output_precision"))
     if config["activity_lrs"] is None:
@@ -69,15 +73,16 @@ def transfer(flags: TransferFlags, session: Session) -> CommandResult:
         with _stages(session) as show_stage:
             found = tune_and_train(
                 dataset,
-                small=(network.width, network.hidden_layers),
-                large=(network.large_width, network.large_hidden_layers),
+                small=[size for name, size in sizes.items() if not name.startswith("large")],
+                large=[size for name, size in sizes.items() if name.startswith("large")],
+                model=small.model,
                 solver=solver,
                 energy=energy,
                 validation=flags.data.validation,
                 progress=show_stage,
                 done=done,
                 **learning,
-                **network_options(network),
+                **form_options(small),
             )
     results, message = ({}, done.message) if found is None else (summarise_transfer(found), "")
     summary = folder.write_summary(results, begin, message, interrupted=found is None)
@@ -89,18 +94,43 @@ def transfer(flags: TransferFlags, session: Session) -> CommandResult:
     return CommandResult(summary)
 
 
-def _as_used(flags: TransferFlags, dataset: Dataset, session: Session) -> tuple[TransferSolver, dict[str, Any]]:
+def _small_network(flags: TransferFlags) -> tuple[TrainFlags, dict[str, int]]:
+    """Return the settings of training the small network, and the numbers of both sizes. Refuse those that the model
+    does not have."""
+    form, learning = flags.network, vars(flags.learning)
+    sizes = dict(TRANSFER_SIZES[form.model])
+    for name in dict.fromkeys(name for each in TRANSFER_SIZES.values() for name in each):
+        value = getattr(form, name)
+        if name not in sizes and value is not None:
+            raise ValueError(f"{flag(name)} has no effect with --model {form.model}: leave it out.")
+        if value is not None:
+            sizes[name] = checks.integer(name, _one_number(value) if name == "blocks" else value, 1)
+    if flags.learning.method == "pc":
+        solver = TUNED_SOLVER if form.model == "mlp" else SOLVER
+        learning = learning | {"solver": flags.learning.solver or solver}
+    own: dict[str, Any] = {name: value for name, value in sizes.items() if hasattr(TrainFlags, name)}
+    if "blocks" in own:
+        own["blocks"] = (own["blocks"],)
+    network = pick(form, NetworkFlags) | {"hidden_layers": TrainFlags.hidden_layers} | own
+    source, updates = pick(flags.data, SourceFlags), vars(flags.updates)
+    return TrainFlags(**source, **network, **learning, **updates, seed=flags.grid.seed), sizes
+
+
+def _one_number(blocks: tuple[int, ...]) -> int:
+    if len(blocks) > 1:
+        raise ValueError("--blocks has several numbers: transfer takes one, for every stage.")
+    return blocks[0]
+
+
+def _as_used(
+    flags: TransferFlags, small: TrainFlags, dataset: Dataset, session: Session
+) -> tuple[TransferSolver, dict[str, Any]]:
     """Return the solver, and all settings with what was left to a default. Both sizes have `inference_steps` of their
     own where it is None."""
-    form, grid, learning = flags.network, flags.grid, vars(flags.learning)
-    if flags.learning.method == "pc":
-        learning = learning | {"solver": flags.learning.solver or TUNED_SOLVER}
-    small = TrainFlags(
-        **pick(flags.data, SourceFlags), **pick(form, NetworkFlags), **learning, **vars(flags.updates), seed=grid.seed
-    )
-    algorithm = make_algorithm(small)
+    form, grid = flags.network, flags.grid
     with number_format(small.precision):
         network = eqx.filter_eval_shape(network_maker(small, dataset))
+        algorithm = make_algorithm(small, network)
         used = as_used(small, dataset, network, algorithm)
     for line in notes(small, used):
         session.say(f"note: {line}")
@@ -145,9 +175,9 @@ class RecordedCells(collections.UserDict[tuple[NetworkSize, tuple[float, float |
     differ, because it decides nothing but how many cells there are.
     """
 
-    def __init__(self, folder: RunFolder, config: Mapping[str, object]) -> None:
+    def __init__(self, folder: RunFolder, config: Mapping[str, Any]) -> None:
         super().__init__()
-        self.folder = folder
+        self.folder, self.depth_name = folder, models.depth_name(config["model"])
         if not (folder.path / METRICS).exists():
             return
         wanted, stored = json_ready(config), dict[str, object]()
@@ -166,12 +196,12 @@ class RecordedCells(collections.UserDict[tuple[NetworkSize, tuple[float, float |
         """Read the cells of an earlier call, and write them down again."""
         path = self.folder.path / METRICS
         lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
-        for size, cell in filter(None, map(read_cell, lines)):
+        for size, cell in filter(None, (read_cell(line, self.depth_name) for line in lines)):
             self[size, cell.rates] = cell
 
     def __setitem__(self, key: tuple[NetworkSize, tuple[float, float | None]], cell: TransferCell) -> None:
         super().__setitem__(key, cell)
-        self.folder.append({**key[0]._asdict(), **dataclasses.asdict(cell)})
+        self.folder.append({**key[0].named, **dataclasses.asdict(cell)})
 
     @property
     def message(self) -> str:
@@ -185,11 +215,13 @@ def _pairs(count: int) -> str:
     return counted(count, "pair of rates", "pairs of rates")
 
 
-def read_cell(line: str) -> tuple[NetworkSize, TransferCell] | None:
+def read_cell(line: str, depth_name: str | None = "hidden_layers") -> tuple[NetworkSize, TransferCell] | None:
     """Read a line of metrics.jsonl. Return None if it is damaged, as by a process that was killed."""
     try:
         record = json.loads(line)
-        size = typed(NetworkSize, {name: record.pop(name) for name in NetworkSize._fields}, METRICS)
+        depth = None if depth_name is None else record.pop(depth_name)
+        numbers = {"width": record.pop("width"), "hidden_layers": depth, "depth_name": depth_name}
+        size = typed(NetworkSize, numbers, METRICS)
         return size, typed(TransferCell, record | {name: math.inf for name in LOSSES if record[name] is None}, METRICS)
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
         return None
@@ -199,7 +231,7 @@ def summarise_transfer(found: Transfer) -> dict[str, Any]:
     """Return the result as plain values."""
     sizes = {"small": found.small, "large": found.large}
     tunings = {
-        name: dataclasses.asdict(tuning) | {"size": tuning.size._asdict(), "seconds": tuning.seconds}
+        name: dataclasses.asdict(tuning) | {"size": tuning.size.named, "seconds": tuning.seconds}
         for name, tuning in sizes.items()
     }
     return dataclasses.asdict(found) | {

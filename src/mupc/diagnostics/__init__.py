@@ -2,6 +2,7 @@
 
 from ._conditioning import Conditioning
 from ._coordinate_check import (
+    CHECK_DEFAULTS,
     WEIGHT_LR,
     CoordinateSettings,
     ShapeSizes,

@@ -20,8 +20,10 @@ VERDICTS = ("fail", "unclear", "pass")
 when the interval is too wide to pass, or holds the promise although the slope is outside the tolerance."""
 
 
-Updates = tuple[float, float, float]
-"""How weight updates have to compare with those of a base size, at the input, in hidden layers and at the readout."""
+Updates = Mapping[str, float]
+"""How weight updates have to compare with those of a base size, by group of layers."""
+Size = tuple[int, int | None]
+"""The width and the depth of a network."""
 
 
 class Promise(NamedTuple):
@@ -105,10 +107,10 @@ DEGENERATE = "some sizes are zero or not finite: the signal is lost or overflows
 
 class CoordinateSize(NamedTuple):
     """The mean absolute entry of a quantity in a group of layers, whose mean number is `layer`, of one network before
-    training step `step`."""
+    training step `step`. In `hidden_layers` models other than the mlp have their number of blocks."""
 
     width: int
-    hidden_layers: int
+    hidden_layers: int | None
     seed: int
     step: int
     quantity: str
@@ -256,10 +258,10 @@ def judge_slopes(
     sizes: Sequence[CoordinateSize],
     axis: str,
     parameterisation: str,
-    updates: Mapping[tuple[int, int], Updates | None],
+    updates: Mapping[Size, Updates | None],
 ) -> Iterator[Slope]:
     """Fit and judge the slopes of sizes that were measured over one axis. `updates` has the weight updates that are
-    promised, by width and number of hidden layers; where it has none, they are not judged."""
+    promised, by width and depth; where it has none, they are not judged."""
     last = max(size.step for size in sizes)
     stages = [("at init", range(1), FORWARD), ("first step", range(1), LEARNING)]
     if last:
@@ -276,19 +278,20 @@ def judge_slopes(
                 yield _judge(rows, axis, stage, promises[key[1]], READOUT[parameterisation], np.array(factors))
 
 
-def _update_factor(row: CoordinateSize, updates: Mapping[tuple[int, int], Updates | None]) -> float | None:
+def _update_factor(row: CoordinateSize, updates: Mapping[Size, Updates | None]) -> float | None:
     """Return how large a weight update has to be next to that of the base size."""
     factors = updates.get((row.width, row.hidden_layers))
-    return None if factors is None else factors[{"input": 0, "readout": 2}.get(row.group, 1)]
+    return None if factors is None else factors[row.group]
 
 
 def _judge(
     rows: Sequence[CoordinateSize], axis: str, stage: str, promise: Promise, readout: float, factors: np.ndarray
 ) -> Slope:
     """Judge one slope. The promise holds times a factor for each row."""
-    scale = np.log([row.width if axis == "width" else row.hidden_layers for row in rows])
+    depths = [row.hidden_layers or 1 for row in rows]
+    scale = np.log([row.width for row in rows] if axis == "width" else depths)
     exponents = promise.width + promise.readout * readout, promise.depth, promise.layer
-    promised = [np.dot(exponents, np.log([row.width, row.hidden_layers + 1, row.layer])) for row in rows]
+    promised = [np.dot(exponents, np.log([row.width, h + 1, row.layer])) for row, h in zip(rows, depths, strict=True)]
     expected = round(fit_line(scale, promised + np.log(factors))[0], 9) + 0.0  # without the sign of a rounded zero
     with np.errstate(divide="ignore", invalid="ignore"):
         slope, interval = fit_line(scale, np.log([row.size for row in rows]))

@@ -12,7 +12,7 @@ from jaxtyping import Array, Float, PyTree
 
 from ..inference import AbstractProblem, AbstractSolver, Batch, pose, solve
 from ..learning import LearningContext
-from ..network import AbstractNetwork, Inputs, Network, Outputs
+from ..network import AbstractNetwork, Dense, Inputs, Network, Outputs
 
 LayerSizes = dict[str, Float[Array, "..."]]
 Trained = tuple[AbstractNetwork, optax.OptState]
@@ -56,7 +56,7 @@ def trajectories(
             "output error": _size(energy.output_error(start.prediction, y)[None]),
             "errors": _size(found.errors),
             "activity updates": _size(moved.hidden),
-            "weight updates": updates.per_layer(lambda layer: jnp.mean(jnp.abs(layer.weight), axis=(-2, -1))),
+            "weight updates": updates.per_layer(mean_entry),
         }
         if isinstance(network, Network):
             sizes["branches"] = _size(_branches(start.activities, network.skip))
@@ -69,6 +69,11 @@ def trajectories(
         return sizes | {"drift": jax.vmap(_size)(jax.tree.map(lambda a: a - a[0], signals))}
 
     return eqx.filter_vmap(one)(networks)
+
+
+def mean_entry(layers: Dense) -> Float[Array, "..."]:
+    """Return the mean absolute weight of each layer."""
+    return jnp.mean(jnp.abs(layers.weight), axis=(-2, -1))
 
 
 def _size(stacks: PyTree[Float[Array, "_ batch ..."]]) -> Float[Array, " layers"]:

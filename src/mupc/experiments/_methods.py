@@ -83,7 +83,7 @@ def backpropagation(beta: float, depth: int) -> AbstractAlgorithm:
 class FigureMethod:
     """How a network is built and trained. The paper's rates neither scale with its size nor fall over time.
 
-    - `model`: the residual MLP, or a name of `MODEL_SIZES`.
+    - `model`: the residual MLP, or a name of `mupc.models`.
     - `rotation`: the most degrees by which augmentation turns images; None: as many as the paper.
     - `context`: the characters of a window of a text.
     - `held_out`: the part of the training set by which the best network of a run is chosen. The test split is then
@@ -171,8 +171,6 @@ METHODS |= {
 }
 
 
-STAGES = 3
-"""Of a residual network of convolutions."""
 CHAINS: dict[str, dict[str, Any]] = {
     "resnet": {"batch_size": 128, "rotation": 0.0, "rate_scaling": "mup"},
     "vgg": {
@@ -299,42 +297,22 @@ for _model, _names in CHAIN_RELATIVES.items():
     _shared = {"model": _model, "loss": "cross-entropy", "schedule": "warmup-cosine"} | CHAINS[_model]
     METHODS |= relatives(f"family-{_model}", _names, **_shared)
 
-MODEL_SIZES: dict[str, Callable[[Dataset, int], dict[str, Any]]] = {
-    "resnet": lambda dataset, depth: _image_sizes(dataset) | {"blocks": (depth,) * STAGES},
-    "vgg": lambda dataset, depth: _image_sizes(dataset) | {"layers": _vgg_layers(depth)},
-    "transformer": lambda dataset, depth: _text_sizes(dataset) | {"blocks": depth},
-}
-"""The arguments of a model that its data set and its depth decide. The depth is the number of blocks in each stage of a
-resnet, of convolutions of a vgg, and of blocks of a transformer."""
-
-
-def _image_sizes(dataset: Dataset) -> dict[str, Any]:
-    return {"input_shape": dataset.sample_shape, "out_size": dataset.out_size}
-
-
-def _text_sizes(dataset: Dataset) -> dict[str, Any]:
-    context, characters = dataset.output_shape
-    return {"vocabulary": characters, "context": context}
-
-
-def _vgg_layers(depth: int) -> tuple[tuple[int, int, bool], ...]:
-    from ..network.models import VGG_LAYERS
-
-    return VGG_LAYERS["vgg5"][:depth]
-
 
 def build(
     method: FigureMethod, dataset: Dataset, activation: str, width: int, depth: int, seed: int
 ) -> AbstractNetwork:
-    """Return the network that a method trains, before training."""
+    """Return the network that a method trains, before training. The depth counts hidden layers of an MLP, blocks in each
+    stage of a resnet, convolutions of a vgg, and blocks of a transformer."""
     import jax.random as jr
 
     from ..network import models
 
     if method.model == MLP:
         return build_mlp(method, dataset, activation, width, depth, seed)
-    form = {"activation": activation, "parameterisation": method.parameterisation, "key": jr.key(seed)}
-    return models.MODELS[method.model](width=width, **form, **MODEL_SIZES[method.model](dataset, depth))
+    form: dict[str, Any] = {"activation": activation, "parameterisation": method.parameterisation}
+    if method.model == "vgg":
+        form["layers"] = models.VGG_LAYERS["vgg5"][:depth]
+    return models.sized_model(method.model, dataset, form)(width, depth, jr.key(seed))
 
 
 def build_mlp(method: FigureMethod, dataset: Dataset, activation: str, width: int, depth: int, seed: int) -> Network:

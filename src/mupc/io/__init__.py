@@ -10,4 +10,4 @@ from ._json import json_ready, json_text
 from ._lazy import lazy_names
 from ._lock import LOCK, BusyError, only_writer
 from ._provenance import array_checksum, device, versions
-from ._words import counted
+from ._words import counted, size_in_words

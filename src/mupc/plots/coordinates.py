@@ -32,12 +32,15 @@ Slopes = Mapping[tuple[int, str, str], float]
 """The slope that is expected at each (step, quantity, group)."""
 
 
-def draw_coordinate_scaling(rows: Sequence[Record], axis: str, path: PathLike, expected: Slopes | None = None) -> None:
+def draw_coordinate_scaling(
+    rows: Sequence[Record], axis: str, path: PathLike, expected: Slopes | None = None, depth: str = "hidden_layers"
+) -> None:
     """Draw sizes over width or depth into a PNG file: a row of panels per quantity, on the left before training and
     on the right after the last step, a line per group of layers, with one standard deviation over seeds.
 
     **Arguments:** rows as `mupc.CoordinateCheck.sizes` has them, as dictionaries; `"width"` or `"depth"`; the file; and
-    the slopes `{(step, quantity, group): slope}` to draw as dashed lines.
+    the slopes `{(step, quantity, group): slope}` to draw as dashed lines. `depth`: what the number of `hidden_layers`
+    of these networks counts.
 
     **Example:**
 
@@ -49,7 +52,9 @@ def draw_coordinate_scaling(rows: Sequence[Record], axis: str, path: PathLike, e
     draw_coordinate_scaling(rows, "width", "coordinates-width.png")
     ```
     """
-    key, label = ("width", "width $N$") if axis == "width" else ("hidden_layers", "hidden layers $H$")
+    labels = {"width": "width $N$", "hidden_layers": "hidden layers $H$"}
+    key = "width" if axis == "width" else "hidden_layers"
+    label = labels.get(depth, depth) if axis == "depth" else labels[key]
     quantities = _quantities(rows)
     steps = sorted({0, max(row["step"] for row in rows)})
     ticks = sorted({row[key] for row in rows})

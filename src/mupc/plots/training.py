@@ -106,9 +106,9 @@ def _plot_history(panel: Axes, runs: list[Record], name: str, scale: Number = 1,
 def draw_family(record: Record, path: PathLike, labels: Labels) -> None:
     """Draw a panel for each network, with a row for each method: its test error, with plain and with scaled rates."""
     networks = [(part, depth) for part in record["config"]["parts"] for depth in part["depths"]]
-    columns = min(3, len(networks))
+    columns = min(2, len(networks))
     rows = -(-len(networks) // columns)
-    size = 1.8 + 2.8 * columns, 0.7 + 3.2 * rows
+    size = 2.4 + 3.0 * columns, 0.7 + 3.0 * rows
     with style.saved_panels(path, rows, columns, record, size=size, xlabel="test error (%)") as (figure, axes):
         for panel in axes.flat[len(networks) :]:
             panel.set_axis_off()
@@ -124,7 +124,7 @@ def draw_family(record: Record, path: PathLike, labels: Labels) -> None:
                     panel.plot(list(errors.values()), list(errors), ls="", label=label, **look)
             panel.set(xscale="log", ylim=(len(names) - 0.5, -0.5))
             panel.set_title(_network_title(part, depth), fontsize="medium")
-            first = panel is axes.flat[0] or names != shown or panel.get_subplotspec().is_first_col()
+            first = names != shown or panel.get_subplotspec().is_first_col()
             shown = names
             panel.set_yticks(range(len(names)), [labels[name] if first else "" for name in names])
             style.log_ticks(panel, "x")

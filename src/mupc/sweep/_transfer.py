@@ -10,17 +10,17 @@ from collections.abc import Callable, Iterable, Mapping, MutableMapping, Sequenc
 from typing import Any, TypeVar
 
 import equinox as eqx
-import jax
 import jax.random as jr
 import numpy as np
 
 from ..data import Dataset
-from ..inference import AbstractSolver, GradientDescent
+from ..inference import AbstractSolver, ErrorSpace, GradientDescent
 from ..io import checks
 from ..learning import AbstractAlgorithm
-from ..network import Network
+from ..network import AbstractNetwork, models
 from ..training import FitResult, Run, TrainConfig, TrainStatus, as_algorithm, check_room, fit_many
 from . import _rates
+from ._operations import forward_products
 from ._rates import ACTIVITY_LRS, RatePair
 from ._transfer_result import NetworkSize, Transfer, TransferCell, Tuning
 
@@ -51,6 +51,7 @@ class TransferStudy:
     show: ShowStage
     done: FinishedCells
     _: dataclasses.KW_ONLY
+    model: models.Model = models.MLP
     seeds: int = 3
     inference_steps: int | None = None
     solver: TransferSolver = GradientDescent
@@ -63,21 +64,27 @@ class TransferStudy:
         assert activity_lr is not None
         return as_algorithm(self.solver(activity_lr, self.steps(size)))
 
-    def network(self, size: NetworkSize, seed: int) -> Network:
+    def network(self, size: NetworkSize, seed: int) -> AbstractNetwork:
         """Return an untrained network."""
-        return _network(self.dataset, self.network_options, size, seed)
+        make = models.sized_model(self.model, self.dataset, self.network_options)
+        return make(size.width, size.hidden_layers, jr.key(seed))
+
+    def form(self, size: NetworkSize) -> AbstractNetwork:
+        """Return a network with shapes in place of arrays."""
+        found: AbstractNetwork = eqx.filter_eval_shape(functools.partial(self.network, size, 0))
+        return found
 
     def steps(self, size: NetworkSize) -> int:
-        """Return the steps of inference, by default as many as hidden layers, as in the paper."""
-        return size.hidden_layers if self.inference_steps is None else self.inference_steps
+        """Return the steps of inference, by default as many as layers of activities, as in the paper."""
+        return self.form(size).layer_count - 1 if self.inference_steps is None else self.inference_steps
 
     def flops(self, size: NetworkSize) -> float:
         """Return the operations of one run: a forward pass, weight gradients, and two products for each step of
         inference, half of which act on layers that the signal has reached. Solvers without a rate take as many passes
         at every size, which count as one."""
-        weights = sum(leaf.size for leaf in jax.tree.leaves(self.network(size, 0)))
         steps = 1 if self.grid[1] == NO_RATE else self.steps(size)
-        return len(self.dataset.train) * self.config.epochs * weights * (4.0 + 2.0 * steps)
+        samples = len(self.dataset.train) * self.config.epochs
+        return samples * forward_products(self.form(size)) * (4.0 + 2.0 * steps)
 
     def tune(self, size: NetworkSize) -> Tuning:
         """Train with all rates of the grid."""
@@ -135,10 +142,6 @@ class TransferStudy:
         return _pairs(_near(weight_lr, weight_lrs), _near(activity_lr, activity_lrs))
 
 
-def _network(dataset: Dataset, options: Mapping[str, Any], size: NetworkSize, seed: int) -> Network:
-    return Network(dataset.in_size, dataset.out_size, *size, key=jr.key(seed), **options)
-
-
 def _near(rate: Rate, rates: Sequence[Rate]) -> Sequence[Rate]:
     """Return a rate and those before and after it."""
     place = rates.index(rate)
@@ -181,10 +184,13 @@ def transfer(
     **Arguments:**
 
     - `dataset`: as for `mupc.fit`. If it does not have a validation split, it gets one, the fraction `validation`.
-    - `small`, `large`: their (width, hidden_layers).
+    - `small`, `large`: their (width, hidden_layers); of other models than the mlp (width, blocks), those of a resnet in
+      each of three stages; of a vgg (width,).
+    - `model`: `"mlp"` (`mupc.Network`, the default), `"resnet"`, `"vgg"`, `"transformer"`, or a function
+      `(width, depth, key) -> network`.
     - `solver`: what has a rate of its own to tune, as a function of the rate and the number of steps, such as
-      `mupc.GradientDescent` (the default) or `mupc.Optax.adam`; or a solver or algorithm without one, such as
-      `mupc.ErrorSpace()` or `mupc.BP()`, where the weights' rate alone is tuned.
+      `mupc.GradientDescent` (the default of the mlp) or `mupc.Optax.adam`; or a solver or algorithm without one, such
+      as `mupc.ErrorSpace()` (the default of other models) or `mupc.BP()`, where the weights' rate alone is tuned.
     - `weight_lrs`, `activity_lrs`: the grid, by default around what suits the solver. Activity rates act on one sample,
       so both hold at any batch size.
     - `epochs` (default 3), `batch_size`, `optimiser`, `schedule`, `precision`, `energy`: as for `mupc.fit`, at both
@@ -198,7 +204,7 @@ def transfer(
     - `progress`: called with the name of a stage and the share of it that is finished.
     - `done`: a dictionary that receives every finished cell. After an interruption, or to add `verify`, pass it again
       with the same arguments: its cells are not trained again.
-    - anything else, such as `activation` or `parameterisation`, goes to `mupc.Network`.
+    - anything else, such as `activation` or `parameterisation`, goes to the model.
 
     **Returns:** a `Transfer` with the attributes `chosen`, `used`, `own`, `regret`, `saved`, `small` and `large`.
 
@@ -212,13 +218,18 @@ def transfer(
     found.chosen.weight_lr, found.used.test_accuracy, found.saved
     ```
     """
-    own, training, network_options = _split(settings)
-    sizes = _size("small", small), _size("large", large)
+    model = settings.get("model", models.MLP)
+    models.check_model(model)
+    own, training, network_options = _split(settings, model)
+    own = {"solver": GradientDescent if model == models.MLP else ErrorSpace()} | own
+    name = models.depth_name(model)
+    sizes = _size("small", small, name), _size("large", large, name)
     config = TrainConfig(**{"epochs": EPOCHS} | training)
     if not isinstance(dataset, Dataset):
         raise checks.wrong_type("dataset", 'a mupc.data.Dataset such as mupc.data.load("digits")', dataset)
     algorithm, own_rates = _tuned(own, activity_lrs)
-    form = eqx.filter_eval_shape(functools.partial(_network, dataset, network_options, sizes[0], 0))
+    make = models.sized_model(model, dataset, network_options)
+    form = eqx.filter_eval_shape(make, *sizes[0][:2], jr.key(0))
     default = config.chosen(form, algorithm).weight_lr
     if default is None:
         raise checks.ArgumentError(
@@ -243,13 +254,13 @@ def transfer(
     return Transfer(tuned, trained, best, study.done[sizes[1], best.rates], lowest)
 
 
-def _split(settings: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Return the settings of `TransferStudy`, of training and of `Network`. Refuse other names."""
-    others, own, network = (
+def _split(settings: Mapping[str, Any], model: models.Model) -> list[dict[str, Any]]:
+    """Return the settings of `TransferStudy`, of training and of the model. Refuse other names."""
+    others, own = (
         [each.name for each in inspect.signature(of).parameters.values() if each.kind is each.KEYWORD_ONLY]
-        for of in (transfer, TransferStudy, Network.__init__)
+        for of in (transfer, TransferStudy)
     )
-    network.remove("key")
+    network = models.option_names(model)
     for name in settings.keys() - {*own, *TRAINING, *network}:
         error = checks.unknown("argument", name, [*others, *own, *TRAINING, *network])
         raise checks.ArgumentTypeError(error.name, error.wrong, error.cure)
@@ -260,7 +271,7 @@ def _tuned(
     own: Mapping[str, Any], activity_lrs: Iterable[float] | None
 ) -> tuple[AbstractAlgorithm, tuple[float | None, ...]]:
     """Return an algorithm with the solver, and the solver's rates to try. Refuse those that it does not have."""
-    solver = own.get("solver", GradientDescent)
+    solver = own["solver"]
     if isinstance(solver, AbstractAlgorithm | AbstractSolver):
         for name, given in {"activity_lrs": activity_lrs, "inference_steps": own.get("inference_steps")}.items():
             if given is not None:
@@ -282,9 +293,11 @@ def _falling(name: str, values: Iterable[float]) -> tuple[float, ...]:
     return tuple(sorted({float(value) for value in found}, reverse=True))
 
 
-def _size(name: str, given: object) -> NetworkSize:
+def _size(name: str, given: object, depth_name: str | None = "hidden_layers") -> NetworkSize:
     size = np.asarray(given)
-    if size.shape != (2,) or size.dtype.kind not in "iu" or size.min() < 1:
-        wrong = f"must be two whole numbers of at least 1, width and depth, got {checks.literal(given)}."
-        raise checks.ArgumentError(name, wrong)
-    return NetworkSize(*size.tolist())
+    if size.shape != (1 if depth_name is None else 2,) or size.dtype.kind not in "iu" or size.min() < 1:
+        wanted = "one whole number" if depth_name is None else "two whole numbers"
+        which = "the width" if depth_name is None else "width and depth"
+        raise checks.ArgumentError(name, f"must be {wanted} of at least 1, {which}, got {checks.literal(given)}.")
+    width, depth = (*size.tolist(), None)[:2]
+    return NetworkSize(width, depth, depth_name)

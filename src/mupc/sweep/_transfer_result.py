@@ -4,17 +4,25 @@ import dataclasses
 import math
 from typing import Literal, NamedTuple
 
+from ..io import size_in_words
 from ._rates import RatePair, at_edge
 
 
 class NetworkSize(NamedTuple):
-    """The width and depth of a network."""
+    """The width and depth of a network, and what the depth counts: hidden layers or blocks. Both are None for a model
+    that has only one depth."""
 
     width: int
-    hidden_layers: int
+    hidden_layers: int | None
+    depth_name: str | None = "hidden_layers"
+
+    @property
+    def named(self) -> dict[str, int | None]:
+        """The numbers by name."""
+        return {"width": self.width} | ({} if self.depth_name is None else {self.depth_name: self.hidden_layers})
 
     def __str__(self) -> str:
-        return f"{self.hidden_layers} hidden layers of {self.width}"
+        return size_in_words(self.width, self.hidden_layers, self.depth_name)
 
 
 @dataclasses.dataclass(frozen=True)
