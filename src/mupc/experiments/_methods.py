@@ -301,7 +301,7 @@ for _model, _names in CHAIN_RELATIVES.items():
 def build(
     method: FigureMethod, dataset: Dataset, activation: str, width: int, depth: int, seed: int
 ) -> AbstractNetwork:
-    """Return the network that a method trains, before training. The depth counts hidden layers of an MLP, blocks in each
+    """Return the network that a method trains, before training. Its depth: hidden layers of an MLP, blocks in each
     stage of a resnet, convolutions of a vgg, and blocks of a transformer."""
     import jax.random as jr
 
