@@ -23,6 +23,7 @@ DRAWN = {
     "draw_conditioning_with_accuracies": "orthog-init-mnist",
     "draw_credit_over_epochs": "conv-resnet",
     "draw_extreme_eigenvalues": "max-min-eigens",
+    "draw_family": "family",
     "draw_forward_pass": "fwd-pass-stability",
     "draw_landscape": "toy-ill-cond",
     "draw_one_step_conditioning": "mupc-one-step-mnist",

@@ -1,6 +1,7 @@
 """`family`: predictive coding and its relatives on the same networks, with rates from searches of the same size."""
 
 import dataclasses
+import itertools
 import statistics
 from collections.abc import Sequence
 from pathlib import Path
@@ -60,7 +61,8 @@ def claims(config: FamilyConfig, table: Table) -> list[Claim]:
         names = [rates.method for rates in part.rates]
         for depth in part.depths:
             runs = FamilyRuns(part, depth, table)
-            place = {"data": part.data, "depth": depth, "network": network_name(part, depth), "noise": NOISE}
+            place = {"data": part.data, "depth": depth, "noise": NOISE}
+            place |= {"network": network_name(names[0], part.widths[0], depth)}
             for name in names:
                 claim = "family-{method}-{data}-{depth}"
                 found.append(judge(claim, describe, runs, name, method=name, label=label(name), **place))
@@ -78,10 +80,10 @@ def label(method: str) -> str:
     return METHODS[method].label
 
 
-def network_name(part: TrainingConfig, depth: int) -> str:
-    """Return the kind and size of the networks of a part."""
-    model = METHODS[part.rates[0].method].model
-    return f"{depth} hidden layers of {part.widths[0]}" if model == "mlp" else f"{model}, width {part.widths[0]}"
+def network_name(method: str, width: int, depth: int) -> str:
+    """Return the kind and size of a network that a method trains."""
+    model = METHODS[method].model
+    return f"{depth} hidden layers of {width}" if model == "mlp" else f"{model}, width {width}"
 
 
 def describe(runs: FamilyRuns, method: str) -> str:
@@ -121,8 +123,12 @@ def scaling_helps(runs: FamilyRuns, methods: tuple[str, ...]) -> Finding:
 
 
 def _plot(record: Row, path: Path) -> None:
-    labels = {name: method.label for name, method in METHODS.items()}
-    plots.draw_family(record, path, labels)
+    titles = [
+        f"{plots.written(part['data'])}, {network_name(part['rates'][0]['method'], width, depth)}"
+        for part in record["config"]["parts"]
+        for width, depth in itertools.product(part["widths"], part["depths"])
+    ]
+    plots.draw_family(record, path, {name: method.label for name, method in METHODS.items()}, titles)
 
 
 def _rates(

@@ -15,7 +15,7 @@ from .learning_curve import draw_learning_curve
 from .performance import draw_performance
 from .protocol_choices import draw_protocol_choices
 from .spectrum import draw_block_spectra, draw_condition_numbers, draw_eigenvalue_densities
-from .style import LOSSES, Drawing
+from .style import LOSSES, Drawing, written
 from .sweep import draw_sweep_contour, draw_sweep_lines
 from .theorems import draw_theorems
 from .training import (

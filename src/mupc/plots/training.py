@@ -2,7 +2,7 @@
 
 import itertools
 import statistics
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from . import style
@@ -103,8 +103,9 @@ def _plot_history(panel: Axes, runs: list[Record], name: str, scale: Number = 1,
     style.plot_band(panel, shortest_steps(runs, "epoch"), curves, **look)
 
 
-def draw_family(record: Record, path: PathLike, labels: Labels) -> None:
-    """Draw a panel for each network, with a row for each method: its test error, with plain and with scaled rates."""
+def draw_family(record: Record, path: PathLike, labels: Labels, titles: Sequence[str]) -> None:
+    """Draw a panel for each network, with its title, and in it a row for each method: its test error, with plain and
+    with scaled rates."""
     networks = [(part, depth) for part in record["config"]["parts"] for depth in part["depths"]]
     columns = min(2, len(networks))
     rows = -(-len(networks) // columns)
@@ -113,7 +114,7 @@ def draw_family(record: Record, path: PathLike, labels: Labels) -> None:
         for panel in axes.flat[len(networks) :]:
             panel.set_axis_off()
         shown: list[str] = []
-        for panel, (part, depth) in zip(axes.flat, networks, strict=False):
+        for panel, (part, depth), title in zip(axes.flat, networks, titles, strict=False):
             names = [name for name in _methods(part) if not name.endswith(SCALED)]
             for suffix, look in {"": {"color": style.BLUE, "marker": "o"}, SCALED: SCALED_LOOK}.items():
                 runs = trained_runs(record, data=part["data"], depth=depth)
@@ -123,7 +124,7 @@ def draw_family(record: Record, path: PathLike, labels: Labels) -> None:
                     label = "scaled rates" if suffix else "plain rates"
                     panel.plot(list(errors.values()), list(errors), ls="", label=label, **look)
             panel.set(xscale="log", ylim=(len(names) - 0.5, -0.5))
-            panel.set_title(_network_title(part, depth), fontsize="medium")
+            panel.set_title(title, fontsize="medium")
             first = names != shown or panel.get_subplotspec().is_first_col()
             shown = names
             panel.set_yticks(range(len(names)), [labels[name] if first else "" for name in names])
@@ -134,11 +135,6 @@ def draw_family(record: Record, path: PathLike, labels: Labels) -> None:
 SCALED = "-scaled"
 """How the names of methods end whose rates scale with the size of the network."""
 SCALED_LOOK: Options = {"color": style.RED, "marker": "D", "mfc": "none", "ms": 8}
-
-
-def _network_title(part: Record, depth: int) -> str:
-    data, (width,) = style.written(part["data"]), part["widths"]
-    return f"{data}, H = {depth}, N = {width}"
 
 
 def draw_accuracy_over_width(record: Record, path: PathLike, labels: Labels) -> None:
