@@ -17,7 +17,7 @@ from ..data import Dataset, targets_warning
 from ..diagnostics import CreditReach, algorithm_reach, credit_reach
 from ..inference import infer
 from ..io import counted, find_checkpoint, json_ready, only_writer
-from ..learning import BP, PC, SCHEDULES, AbstractAlgorithm, AbstractRelaxingAlgorithm
+from ..learning import BP, PC, SCHEDULES, AbstractAlgorithm, AbstractRelaxingAlgorithm, Amortised
 from ..network import AbstractNetwork
 from ..prediction import RUN_MODEL, RUN_SCHEMA, Model, how_to_go_on, run_schema, save
 from ..training import BACK_TO, FitResult, TrainConfig, TrainStatus, fit
@@ -192,9 +192,9 @@ class ReachMeter:
         return None if found is None else found.regime
 
     def reach(self, network: AbstractNetwork) -> CreditReach | None:
-        """Return the credit reach of a network; None for backpropagation itself, or if the network is not finite any
-        more."""
-        if isinstance(self.algorithm, BP):
+        """Return the credit reach of a network; None for backpropagation itself, for an amortised start, whose second
+        network is not at hand here, or if the network is not finite any more."""
+        if isinstance(self.algorithm, BP | Amortised):
             return None
         config, given = self.config, (self.x, self.y)
         options: Any = {"optimiser": config.optimiser, "base": config.base(network)}

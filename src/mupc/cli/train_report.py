@@ -134,12 +134,13 @@ def describe_reach(flags: TrainFlags, reach: Record) -> str:
     """Return how many layers learn and, when they are fewer than half, the flag that changes it."""
     learning, layers = reach["learning_layers"], reach["layers"]
     start = f"{learning} of {layers} layers learn"
+    regime = "" if reach["regime"] is None else f", regime: {reach['regime']}"
     if 2 * learning >= layers:
-        return f"{start}, regime: {reach['regime']}"
+        return start + regime
     if learning == 0:
         return f"{start}: their gradients vanish; try another --seed, --activation tanh or a lower --weight-lr"
     least = f" (gradient entries of {reach['threshold']:.2g} or more)" if "threshold" in reach else ""
-    return f"{start}{least}, regime: {reach['regime']}; try {_cure(flags)}"
+    return f"{start}{least}{regime}; try {_cure(flags)}"
 
 
 def _cure(flags: TrainFlags) -> str:

@@ -178,7 +178,8 @@ def algorithm_reach(
 ) -> CreditReach:
     """Measure how far down the weight gradients of any algorithm reach, and how close they are to backpropagation's.
 
-    There are no shares of the energy, and an algorithm whose gradients point elsewhere is `unlike backprop`.
+    There are no shares of the energy, and an algorithm whose gradients point elsewhere is `unlike backprop`. What an
+    algorithm has learnt itself, such as the second network of `mupc.Amortised`, is not used.
 
     **Arguments:** the network, the algorithm, inputs and targets of a batch, and `energy`, `optimiser` and `base` as
     `mupc.fit` takes them.
