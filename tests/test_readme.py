@@ -128,7 +128,7 @@ def test_commands_of_the_docs_are_known(page):
         command, program, rest = runner._choose(module, f"mupc {name}", words)
         flags = parsing.parse(command.flags, rest, program, command.about)
         if isinstance(flags, TrainingGroups):
-            building.solver_settings(TrainFlags.gather(flags))
+            building.make_algorithm(TrainFlags.gather(flags))
 
 
 def test_the_program_is_a_process():

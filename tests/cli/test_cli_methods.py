@@ -25,9 +25,10 @@ def test_flags_follow_the_methods():
 @pytest.mark.parametrize(
     ("argv", "message"),
     [
-        (["--beta", "0.1"], "--beta 0.1 has no effect with --method pc: leave it out, or use --method nudged"),
-        (["--method", "nudged", "--beta", "0"], "--beta must be greater than 0, got 0"),
-        (["--method", "nudged", "--sign", "up"], "centred"),
+        (["--nudge", "0.1"], "--nudge 0.1 has no effect with --method pc: leave it out, or use --method nudged"),
+        (["--method", "nudged", "--nudge", "0"], "--nudge must be greater than 0, got 0"),
+        (["--method", "nudged", "--nudge-sign", "up"], "centred"),
+        (["--method", "nudged", "--beta", "0.1"], "there is no --beta: did you mean --activity-lr"),
         (["--method", "alm", "--solver", "gd"], "--solver gd has no effect with --method alm: leave it out"),
         (["--method", "alm", "--momentum", "0.5"], "--momentum 0.5 has no effect with --method alm"),
         (["--method", "alm", "--penalty", "-1"], "--penalty must be greater than 0, got -1"),

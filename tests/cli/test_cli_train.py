@@ -9,7 +9,7 @@ from rich.console import Console
 
 from mupc import plots
 from mupc.cli import config, flags, train_report
-from mupc.cli.building import SOLVERS, make_solver
+from mupc.cli.building import METHODS, SOLVERS, make_solver
 from mupc.cli.config import TrainFlags
 from mupc.cli.parsing import flag
 from mupc.cli.runner import Session
@@ -286,7 +286,7 @@ def test_choices_are_those_of_the_library():
         flags.AutoPrecision: {*POLICIES, "auto"},
         typing.get_type_hints(TrainFlags)["task"]: {*_TASKS, "text"},
         flags.Solver: SOLVERS,
-        typing.get_type_hints(TrainFlags)["method"]: ("pc", "bp"),
+        flags.Method: METHODS,
     }
     for literal, table in tables.items():
         assert set(typing.get_args(literal)) == set(table)

@@ -92,7 +92,7 @@ def test_every_value_of_a_method_is_kept_as_used(method):
     found = used(**SMALL, method=method, skip=0)
     known = {*METHODS[method].flags, *(SOLVERS[found.solver].flags if method in DEFAULT_SOLVERS else ())}
     kept = {name for name in (*SOLVER_FLAGS, *METHOD_FLAGS) if getattr(found, name) is not None}
-    assert kept == known - {"inference_tol", "final_beta"}
+    assert kept == known - {"inference_tol", "final_nudge"}
     assert used(**vars(found)) == found
     assert found.weight_lr == make_algorithm(found).defaults.weight_lr
 

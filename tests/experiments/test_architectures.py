@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from mupc import data, experiments
+from mupc.data import Dataset, Schema, Split
 from mupc.experiments import _training, architectures
 from mupc.experiments._methods import METHODS, build
 from mupc.experiments._training import TrainingCell, credit_measure, run_followed, tuning_rank
@@ -141,7 +142,11 @@ def test_the_rates_of_130_nodes_are_tuned_at_22():
 @pytest.mark.parametrize(("slug", "nodes"), [("conv-resnet", 22), ("conv-depth", 130), ("vgg5", 5), ("shakespeare", 8)])
 def test_networks_of_the_paper_presets(slug, nodes):
     cell = next(cell for cell in paper(slug)[3] if isinstance(cell, TrainingCell))
-    made_up = SimpleNamespace(sample_shape=(3, 32, 32), out_size=10, output_shape=(256, 65))
+    schema = Schema(labels=tuple(range(10)), image_shape=(3, 32, 32))
+    if slug == "shakespeare":
+        schema = Schema(labels=tuple(map(chr, range(65))), context=256)
+    none = Split(np.zeros((0, 3072), np.float32), np.zeros(0, np.int32))
+    made_up = Dataset("made up", none, none, None, schema, False, "made here")
     network = eqx.filter_eval_shape(
         lambda: build(METHODS[cell.method], made_up, cell.activation, cell.width, cell.depth, cell.seed)
     )

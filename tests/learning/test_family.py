@@ -210,7 +210,7 @@ def updated(algorithm, count):
 
 def test_an_amortised_start_saves_steps():
     """The first guess is the forward pass. Once it has learnt, two steps lower the energy further than sixty do."""
-    amortised, _ = updated(mupc.Amortised(mupc.GradientDescent(0.1, 2), lr=0.01), 300)
+    amortised, _ = updated(mupc.Amortised(mupc.GradientDescent(0.1, 2), start_lr=0.01), 300)
     plain = [updated(mupc.PC(mupc.GradientDescent(0.1, steps)), 1)[0][0] for steps in (2, 60)]
     assert amortised[0] == pytest.approx(plain[0], rel=1e-12)
     assert amortised[-1] < plain[1] < plain[0]
@@ -219,7 +219,7 @@ def test_an_amortised_start_saves_steps():
 def test_the_second_network_learns_from_the_errors_that_inference_ends_with():
     """Its first step of Adam has the sign of each product of an error and what came in from above, as it predicts zero
     for the last hidden layer at first."""
-    algorithm, rate = mupc.Amortised(mupc.GradientDescent(0.2, 3), lr=0.01), 0.01
+    algorithm, rate = mupc.Amortised(mupc.GradientDescent(0.2, 3), start_lr=0.01), 0.01
     second = updated(algorithm, 1)[1].memory.network
     net = network(hidden_layers=8)
     error, signal = np.asarray(mupc.infer(net, X, Y, algorithm.solver).errors)[-1], Y - np.asarray(net(X))
@@ -288,7 +288,7 @@ def test_gradients_of_predictive_coding_and_backpropagation_are_those_of_their_f
             "does not have free activities to decay",
         ),
         (lambda: mupc.fit(network(), samples(), EVERY["nudged"], unsupervised=True), "which nudging does not do"),
-        (lambda: mupc.Amortised(GD, lr=0.0), "lr must be greater than 0"),
+        (lambda: mupc.Amortised(GD, start_lr=0.0), "start_lr must be greater than 0"),
         (lambda: mupc.fit(chain_of(network()), samples(), EVERY["amortised"]), "is a Chain, and an amortised start"),
         (lambda: mupc.algorithm_gradients(network(), X, Y, GD), "Write mupc.PC(solver) for a solver"),
     ],

@@ -212,13 +212,13 @@ METHODS = {
     "pc": MethodChoice(PC),
     "bp": MethodChoice(BP, infers=False),
     "ipc": MethodChoice(IPC),
-    "nudged": MethodChoice(Nudged, {"beta": 0.3, "final_beta": None, "sign": "centred"}),
+    "nudged": MethodChoice(Nudged, {"nudge": 0.3, "final_nudge": None, "nudge_sign": "centred"}),
     "alm": MethodChoice(ALM, {"activity_lr": 0.25, "inference_steps": None, "penalty": 1.0, "dual_lr": 1.0}),
     "zil": MethodChoice(ZIL, infers=False),
     "amortised": MethodChoice(Amortised, {"start_lr": 0.003}),
     "ep": MethodChoice(
         EquilibriumPropagation,
-        {"activity_lr": 0.2, "inference_steps": 30, "nudge_steps": 10, "beta": 0.3, "sign": "centred"},
+        {"activity_lr": 0.2, "inference_steps": 30, "nudge_steps": 10, "nudge": 0.3, "nudge_sign": "centred"},
     ),
 }
 
@@ -269,7 +269,9 @@ ARGUMENTS = {
     "inference_steps": "steps",
     "inference_tol": "tol",
     "end_time": "t1",
-    "start_lr": "lr",
+    "nudge": "beta",
+    "final_nudge": "final_beta",
+    "nudge_sign": "sign",
 }
 """Arguments of solvers and methods whose flags have other names."""
 

@@ -20,7 +20,7 @@ FORMAT = 2
 Flags = TypeVar("Flags")
 SOLVER_FLAGS = ("activity_lr", "momentum", "temperature", "inference_steps", "inference_tol", "cg_steps", "end_time")
 """Settings that not every solver has."""
-METHOD_FLAGS = ("beta", "final_beta", "sign", "penalty", "dual_lr", "start_lr", "nudge_steps")
+METHOD_FLAGS = ("nudge", "final_nudge", "nudge_sign", "nudge_steps", "penalty", "dual_lr", "start_lr")
 """Settings that not every method has."""
 FOLLOWERS: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(("method", "solver"), ("solver", *SOLVER_FLAGS, *METHOD_FLAGS, "weight_lr", "output_precision")),

@@ -162,11 +162,11 @@ class InferenceFlags:
     """Conjugate-gradient steps in each step of error-space."""
     end_time: Annotated[float | None, hint("(default: 10)")] = None
     """End time of ode; one step of gd takes the time --activity-lr."""
-    beta: Annotated[float | None, hint("(default: 0.3)")] = None
+    nudge: Annotated[float | None, hint("(default: 0.3)")] = None
     """Strength of the nudge of nudged and ep: the loss pulls on the output with β times its force."""
-    final_beta: Annotated[float | None, hint("(default: stays)")] = None
-    """Strength of nudging at the end of the run; it gets there in a straight line."""
-    sign: Annotated[Literal["positive", "negative", "centred"] | None, hint("(default: centred)")] = None
+    final_nudge: Annotated[float | None, hint("(default: stays)")] = None
+    """Strength of the nudge of nudged at the end of the run; it gets there in a straight line."""
+    nudge_sign: Annotated[Literal["positive", "negative", "centred"] | None, hint("(default: centred)")] = None
     """Direction of the nudge: to the target, away from it, or both."""
     penalty: Annotated[float | None, hint("(default: 1)")] = None
     """Weight ρ of squared errors of alm, next to their multipliers."""

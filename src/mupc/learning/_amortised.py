@@ -37,8 +37,8 @@ class Amortised(AbstractSolving):
     it ended for samples before: a few steps then reach as low an energy as many steps from the forward pass, and layers
     that these steps alone would not reach.
 
-    **Arguments:** `solver`: how to infer from the guess; `lr`: the learning rate of the second network; `seed`: of its
-    first weights. For `mupc.Network` alone.
+    **Arguments:** `solver`: how to infer from the guess; `start_lr`: the learning rate of the second network; `seed` of
+    its first weights. For `mupc.Network` alone.
 
     **Example:**
 
@@ -52,11 +52,11 @@ class Amortised(AbstractSolving):
     """
 
     solver: AbstractSolver
-    lr: Real = 0.003
+    start_lr: Real = 0.003
     seed: int = 0
 
     def __check_init__(self) -> None:
-        checks.number("lr", self.lr, above=0)
+        checks.number("start_lr", self.start_lr, above=0)
         checks.seed(self.seed)
 
     @property
@@ -78,7 +78,7 @@ class Amortised(AbstractSolving):
 
     @property
     def _rule(self) -> optax.GradientTransformation:
-        return optax.adam(self.lr, eps=EPSILON)
+        return optax.adam(self.start_lr, eps=EPSILON)
 
     def update(
         self, state: AlgorithmState, batch: Batch, key: PRNGKeyArray, context: LearningContext
