@@ -4,7 +4,8 @@
 
 Nudging is compared with PC, both with gradient descent and in error space. iPC is compared with T activity steps and T
 weight updates, each measured by itself: steps as differences between T and no steps of PC from given activities, where
-no layer is left out, and a weight update as local gradients and one step of Adam. Others are compared with BP.
+no layer is left out, and a weight update as local gradients and one step of Adam. An amortised start is compared with
+PC, others with BP.
 """
 
 import argparse

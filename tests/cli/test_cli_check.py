@@ -68,6 +68,7 @@ def test_a_check(check):
 
 
 @pytest.mark.parametrize("measured", [0, 1])
+@pytest.mark.slow
 def test_interruption(check, monkeypatch, measured):
     real = diagnostics.measure_shapes
 
@@ -87,6 +88,7 @@ def test_interruption(check, monkeypatch, measured):
         assert "interrupted; 1 of 2 sizes" in run.err
 
 
+@pytest.mark.slow
 def test_sigterm_tells_how_far_it_came(check, monkeypatch):
     real = diagnostics.measure_shapes
 
@@ -200,6 +202,7 @@ def test_the_help_has_the_defaults_of_every_model(mupc):
 @pytest.mark.parametrize(
     ("verdict", "code"), [pytest.param("pass", 0, marks=pytest.mark.slow), ("unclear", 0), ("fail", cli.FAILURE)]
 )
+@pytest.mark.slow
 def test_only_a_failure_fails_a_strict_check(check, monkeypatch, verdict, code):
     real = diagnostics.judge_shapes
 

@@ -79,6 +79,7 @@ def test_notes_of_a_named_data_set_need_no_files(mupc, run_folder, tmp_path, mon
     assert summary["weights"] == weights and summary["bytes"] == target.stat().st_size and summary["warnings"] == []
 
 
+@pytest.mark.slow
 def test_a_run_keeps_what_it_learnt_from_the_users_own_data(mupc, tmp_path, monkeypatch):
     """Whatever lies at the path of the training data later."""
     rng = np.random.default_rng(0)

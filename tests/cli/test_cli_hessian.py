@@ -83,6 +83,7 @@ def test_run_folder(analyse):
     np.testing.assert_allclose(values, np.linalg.eigvalsh(library.theory.activity_hessian(initial(4, 2))), rtol=1e-9)
 
 
+@pytest.mark.slow
 def test_table_and_plain_lines(analyse):
     run = analyse(*SMALL, "--seeds", "2")
     assert "\x1b" not in run.out and run.err == ""
@@ -139,6 +140,7 @@ def test_seeds_below_zero(analyse):
         assert run.code == 0, run.err
 
 
+@pytest.mark.slow
 def test_methods(analyse, monkeypatch):
     """Beyond the limits of what is quick: Lanczos, whose ends agree with the dense ones."""
     sizes = ("--width", "16", "--hidden-layers", "4", "--json")

@@ -302,6 +302,7 @@ def test_killed_at_random_moments(mupc, tmp_path):
     assert [same for _, same in found] == [True, True], found
 
 
+@pytest.mark.slow
 def test_a_run_of_an_earlier_version_goes_on(mupc, resume, tmp_path):
     """A run that version 0.1.0 wrote and was interrupted at step 2 of 4. Its whole run came to these numbers."""
     with tarfile.open(Path(__file__).with_name("interrupted-run-format-1.tar.gz")) as tar:

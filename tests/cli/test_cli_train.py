@@ -75,6 +75,7 @@ def test_plain_lines(train):
     assert str(run.folder) in run.out.splitlines()[-1]
 
 
+@pytest.mark.slow
 def test_repeat_and_override(train):
     first = train("--seed", "3")
     again = train("--config", first.folder / "config.json", name="again", tiny=False)

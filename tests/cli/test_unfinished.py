@@ -129,6 +129,7 @@ def test_checkpoints_of_no_use_cost_nothing_but_time(run, whole, tmp_path, monke
     assert faults.found(tmp_path) == whole("reproduce")[0]
 
 
+@pytest.mark.slow
 def test_cells_of_another_process_are_left_to_it(run, whole, tmp_path):
     figure = training.FIGURES[SLUG]
     cell = figure.cells(figure.config("quick"), {})[0]

@@ -251,7 +251,10 @@ def sizes_order(sizes):
     ("settings", "help"),
     [
         ({"model": "resnett"}, "Did you mean 'resnet'?"),
-        ({"model": "resnet"}, "model=resnet needs to know what the numbers of a sample mean. Pass a data set"),
+        (
+            {"model": "resnet"},
+            "model=resnet needs a data set, for the sizes of its inputs and outputs. Pass",
+        ),
         ({"model": "resnet", "hidden_layers": 8}, "hidden_layers has no effect with model resnet"),
         ({"model": "vgg", "blocks": 8}, "blocks has no effect with model vgg"),
         ({"model": "vgg", "depths": (2, 4)}, "depths has no effect with model vgg, which has only one depth"),

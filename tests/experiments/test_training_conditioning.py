@@ -214,6 +214,7 @@ def test_a_small_figure_from_end_to_end(tmp_path):
     assert ends(network, digits.x_train[0], "iterative")["condition_number"] == pytest.approx(first, rel=1e-4)
 
 
+@pytest.mark.slow
 def test_a_group_of_tuning_runs_equals_single_ones():
     config = toy_figure().config("quick")
     group = [cell for cell in toy_figure().cells(config, {}) if cell.validation]

@@ -163,6 +163,7 @@ def plain_energy(chain, activities, x, y, lam):
     return (squares + lam * jnp.sum((y - output) ** 2)) / (2 * len(x))
 
 
+@pytest.mark.slow
 def test_a_convolutional_chain_has_the_energy_and_the_gradients_of_plain_loops():
     chain, lam = convolutional(jr.key(0)), 0.4
     x, y = jr.normal(jr.key(1), (3, 2, 8, 8)), jr.normal(jr.key(2), (3, 2))

@@ -152,6 +152,7 @@ def test_output_precision_goes_to_backprop():
 
 
 @pytest.mark.parametrize("solver", [mupc.GradientDescent(0.2, 5), mupc.ErrorSpace()])
+@pytest.mark.slow
 def test_weight_gradients_know_the_precision_of_their_solution(setting, solver):
     """They are those of the energy that was minimised, over its λ: no other λ can be given."""
     network, _, x, y = setting

@@ -55,6 +55,7 @@ def agree(got, want):
         pytest.param(16, 2, 16, 0, marks=pytest.mark.slow),
     ],
 )
+@pytest.mark.slow
 def test_sizes(width, depth, batch, steps):
     case = posed(width, depth, batch, "relu", skip=min(1, depth - 1))
     agree(_triton.descend(case, 0.1, steps, interpret=True).hidden, plain(case, 0.1, steps))
@@ -90,6 +91,7 @@ def exactly(case):
         pytest.param(100, 3, 2, 1, 3, "mse", marks=pytest.mark.slow),
     ],
 )
+@pytest.mark.slow
 def test_blocks(width, depth, batch, skip, steps, loss):
     energy = mupc.Energy(output_precision=0.3, loss=loss)
     case = eqx.tree_at(lambda p: p.energy, exactly(posed(width, depth, batch, "tanh", skip)), energy)
@@ -219,6 +221,7 @@ def linearised(width, depth, batch, precision, skip=1, loss="mse"):
         pytest.param(16, 4, 6, 1, "cross-entropy", marks=pytest.mark.slow),
     ],
 )
+@pytest.mark.slow
 def test_error_space_with_the_jacobian_kept(width, depth, batch, skip, loss):
     passes = linearised(width, depth, batch, "float64", skip, loss)
     kept = dataclasses.replace(passes, jacobian=output_jacobian(passes))

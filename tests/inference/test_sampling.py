@@ -40,7 +40,7 @@ def by_row(activities):
     return np.moveaxis(np.asarray(activities), 1, 0).reshape(DRAWS, -1)
 
 
-@pytest.mark.parametrize("form", ["dense", "chain"])
+@pytest.mark.parametrize("form", ["dense", pytest.param("chain", marks=pytest.mark.slow)])
 def test_langevin_dynamics_draws_from_the_posterior(linear, form):
     """Its covariance is T·H⁻¹(I − lr·H/2)⁻¹, which differs from T·H⁻¹ by more than sampling can explain."""
     network, x, y = linear
@@ -57,6 +57,7 @@ def test_langevin_dynamics_draws_from_the_posterior(linear, form):
     assert not agree(draws, mean, exact)
 
 
+@pytest.mark.slow
 def test_a_free_input_is_drawn_too(linear):
     network, _, y = linear
     energy = mupc.Energy(activity_decay=0.4)

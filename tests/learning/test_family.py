@@ -64,7 +64,7 @@ def distance(got, want):
 def test_zil_is_a_loop_over_layers_and_steps_and_backpropagation(skip, precision):
     """Every layer moves at every step, and learns at the step at which its error arrives."""
     net = network(skip=skip)
-    found = mupc.algorithm_gradients(net, X, Y, mupc.ZIL(), energy=mupc.Energy(output_precision=precision))
+    found = mupc.algorithm_gradients(net, mupc.ZIL(), X, Y, energy=mupc.Energy(output_precision=precision))
     oracle = Oracle.of(net, X, Y, precision=precision)
     z, naive = oracle.forward(), []
     for step in range(HIDDEN + 1):
@@ -79,7 +79,7 @@ def test_zil_of_a_chain_is_backpropagation():
     chain = mupc.models.resnet((1, 4, 4), 3, width=2, blocks=(1, 1), convolutions=2, key=jr.key(0))
     chain = jax.tree.map(lambda leaf: leaf.astype(float), chain)
     x, energy = np.random.default_rng(1).normal(size=(2, 16)), mupc.Energy("cross-entropy")
-    found = mupc.algorithm_gradients(chain, x, [0, 2], mupc.ZIL(), energy=energy)
+    found = mupc.algorithm_gradients(chain, mupc.ZIL(), x, [0, 2], energy=energy)
     wanted = mupc.backprop_gradients(chain, x, np.eye(3)[[0, 2]], energy=energy)
     assert_close(jax.tree.leaves(found), jax.tree.leaves(wanted))
 
@@ -94,7 +94,7 @@ def test_nudged_gradients_tend_to_backpropagation(loss, sign, order):
     solver, betas = mupc.ErrorSpace(steps=20, cg_steps=None, tol=1e-13), (0.04, 0.02, 0.01)
     exact = mupc.backprop_gradients(net, X, Y, energy=energy)
     off = [
-        distance(mupc.algorithm_gradients(net, X, Y, mupc.Nudged(solver, beta, sign), energy=energy), exact)
+        distance(mupc.algorithm_gradients(net, mupc.Nudged(solver, beta, sign), X, Y, energy=energy), exact)
         for beta in betas
     ]
     slope = np.polyfit(np.log(betas), np.log(off), 1)[0]
@@ -103,8 +103,8 @@ def test_nudged_gradients_tend_to_backpropagation(loss, sign, order):
 
 def test_a_positive_nudge_is_predictive_coding_with_a_smaller_precision():
     net, energies = network(), [mupc.Energy(output_precision=precision) for precision in (0.5, 0.15)]
-    one = mupc.algorithm_gradients(net, X, Y, mupc.Nudged(GD, 0.3, "positive"), energy=energies[0])
-    assert_close(weights(one), weights(mupc.algorithm_gradients(net, X, Y, mupc.PC(GD), energy=energies[1])))
+    one = mupc.algorithm_gradients(net, mupc.Nudged(GD, 0.3, "positive"), X, Y, energy=energies[0])
+    assert_close(weights(one), weights(mupc.algorithm_gradients(net, mupc.PC(GD), X, Y, energy=energies[1])))
 
 
 @pytest.mark.slow
@@ -157,7 +157,7 @@ def test_ipc_leaves_layers_alone_that_no_signal_has_reached():
 
 def test_alm_is_a_loop_of_activity_and_multiplier_steps():
     net, lr, penalty, dual, steps = network(), 0.1, 0.7, 0.4, 9
-    found = mupc.algorithm_gradients(net, X, Y, mupc.ALM(lr, steps, penalty, dual))
+    found = mupc.algorithm_gradients(net, mupc.ALM(lr, steps, penalty, dual), X, Y)
     oracle = Oracle.of(net, X, Y)
     z, multipliers = oracle.forward(), 0.0
     for _ in range(steps):
@@ -170,13 +170,13 @@ def test_alm_is_a_loop_of_activity_and_multiplier_steps():
 
 def test_converged_multipliers_are_signals_of_backpropagation():
     net = network(activation="linear")
-    found = mupc.algorithm_gradients(net, X, Y, mupc.ALM("auto", 20_000))
+    found = mupc.algorithm_gradients(net, mupc.ALM("auto", 20_000), X, Y)
     assert_close(weights(found), weights(mupc.backprop_gradients(net, X, Y)), rtol=1e-8)
 
 
 def test_the_rate_from_the_spectrum_is_stable_where_the_published_one_is_not():
     large = jax.tree.map(lambda leaf: 3 * leaf, network(activation="linear", parameterisation="sp", skip=0))
-    published, own = (mupc.algorithm_gradients(large, X, Y, mupc.ALM(lr, 400)) for lr in (0.25, "auto"))
+    published, own = (mupc.algorithm_gradients(large, mupc.ALM(lr, 400), X, Y) for lr in (0.25, "auto"))
     exact = mupc.backprop_gradients(large, X, Y)
     assert not distance(published, exact) < 1e3
     assert distance(own, exact) < 1
@@ -185,8 +185,8 @@ def test_the_rate_from_the_spectrum_is_stable_where_the_published_one_is_not():
 def test_published_steps_are_twice_the_layers():
     net = network()
     assert_close(
-        weights(mupc.algorithm_gradients(net, X, Y, mupc.ALM())),
-        weights(mupc.algorithm_gradients(net, X, Y, mupc.ALM(0.25, 2 * (HIDDEN + 1)))),
+        weights(mupc.algorithm_gradients(net, mupc.ALM(), X, Y)),
+        weights(mupc.algorithm_gradients(net, mupc.ALM(0.25, 2 * (HIDDEN + 1)), X, Y)),
     )
 
 
@@ -240,7 +240,7 @@ def samples(dtype=np.float64):
 def test_chains_learn_as_networks_do(name):
     net = network()
     chain = chain_of(net)
-    one, two = (mupc.algorithm_gradients(each, X, Y, EVERY[name]) for each in (net, chain))
+    one, two = (mupc.algorithm_gradients(each, EVERY[name], X, Y) for each in (net, chain))
     for a, b in zip(jax.tree.leaves(one), jax.tree.leaves(two), strict=True):
         np.testing.assert_allclose(a, b, rtol=0, atol=1e-9 * float(jnp.max(jnp.abs(a))))
 
@@ -263,9 +263,9 @@ def test_runs_side_by_side_and_resumed_runs_are_the_same(name, tmp_path):
 def test_gradients_of_predictive_coding_and_backpropagation_are_those_of_their_functions():
     net, energy = network(), mupc.Energy(weight_decay=0.1, output_precision=0.5)
     solution = mupc.infer(net, X, Y, GD, energy=energy)
-    taken = mupc.algorithm_gradients(net, X, Y, mupc.PC(GD), energy=energy)
+    taken = mupc.algorithm_gradients(net, mupc.PC(GD), X, Y, energy=energy)
     assert_close(weights(taken), weights(mupc.weight_gradients(net, solution, X)))
-    taken = mupc.algorithm_gradients(net, X, Y, mupc.BP(), energy=energy)
+    taken = mupc.algorithm_gradients(net, mupc.BP(), X, Y, energy=energy)
     assert_close(weights(taken), weights(mupc.backprop_gradients(net, X, Y, energy=energy)))
 
 
@@ -277,7 +277,10 @@ def test_gradients_of_predictive_coding_and_backpropagation_are_those_of_their_f
         (lambda: mupc.Nudged(GD, 0.1, "both"), "sign 'both' is not known"),
         (lambda: mupc.Nudged("gd", 0.1), "must be a solver such as"),
         (lambda: mupc.IPC(mupc.ExactLinear()), "is ExactLinear, which does not take steps"),
-        (lambda: mupc.IPC(mupc.GradientDescent("auto")), "has a tolerance, and iPC takes every step"),
+        (
+            lambda: mupc.IPC(mupc.GradientDescent("auto")),
+            'stops at a tolerance, as with lr "auto", and iPC takes every step',
+        ),
         (lambda: mupc.ALM("fast"), "lr must be a number or \"auto\", got 'fast'"),
         (lambda: mupc.ALM(penalty=0.0), "penalty must be greater than 0"),
         (lambda: mupc.ALM(steps=0), "steps must be"),
@@ -290,7 +293,7 @@ def test_gradients_of_predictive_coding_and_backpropagation_are_those_of_their_f
         (lambda: mupc.fit(network(), samples(), EVERY["nudged"], unsupervised=True), "which nudging does not do"),
         (lambda: mupc.Amortised(GD, start_lr=0.0), "start_lr must be greater than 0"),
         (lambda: mupc.fit(chain_of(network()), samples(), EVERY["amortised"]), "is a Chain, and an amortised start"),
-        (lambda: mupc.algorithm_gradients(network(), X, Y, GD), "Write mupc.PC(solver) for a solver"),
+        (lambda: mupc.algorithm_gradients(network(), GD, X, Y), "Write mupc.PC(solver) for a solver"),
     ],
 )
 def test_what_cannot_work_says_so(make, says, as_users_see_it):

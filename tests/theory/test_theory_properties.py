@@ -119,6 +119,7 @@ def test_hessian_is_positive_definite(drawn, weight):
 
 @quick
 @given(networks(8), st.sampled_from([1.0, 1e-3]))
+@pytest.mark.slow
 def test_convexity_at_any_scale(drawn, weight):
     """Scales from 1e-8 to 1e8 in every layer: κ up to 1e30 and beyond."""
     network = build(drawn)
@@ -148,6 +149,7 @@ def test_semidefinite_with_a_free_input(drawn):
 
 @quick
 @given(networks(1, SIZES[:1], ["mupc"]), st.sampled_from([1.0, 0.3]), SEEDS)
+@pytest.mark.slow
 def test_equilibrated_energy_is_the_energy_at_the_solution(drawn, weight, seed):
     network = build(drawn)
     rng = np.random.default_rng(seed)

@@ -145,7 +145,7 @@ class InferenceFlags:
     activity step (ipc), nudging, multipliers on the errors (alm), each layer at its own step (zil), a second network
     that guesses where inference ends (amortised), or equilibrium propagation (ep)."""
     solver: Annotated[Solver | None, hint(f"(default: {SOLVER}; ipc and amortised gd)")] = None
-    """Gradient descent (the paper's), Adam, Gauss–Newton (reaches all layers), exact (linear), the flow, or samples."""
+    """Gradient descent (the paper's), Adam, Gauss–Newton (reaches all layers), exact (linear), its flow, or samples."""
     activity_lr: ActivityRate = None
     """Step size, acting on the energy of one sample (the paper's β is 64 times this); auto: gd or alm choose it
     themselves."""
@@ -169,13 +169,13 @@ class InferenceFlags:
     nudge_sign: Annotated[Literal["positive", "negative", "centred"] | None, hint("(default: centred)")] = None
     """Direction of the nudge: to the target, away from it, or both."""
     penalty: Annotated[float | None, hint("(default: 1)")] = None
-    """Weight ρ of squared errors of alm, next to their multipliers."""
+    """Weight ρ of the squared errors (alm)."""
     dual_lr: Annotated[float | None, hint("(default: 1)")] = None
-    """Step size α of the multipliers of alm."""
+    """Step size α of the multipliers (alm)."""
     nudge_steps: Annotated[int | None, hint("(default: 10)")] = None
     """Steps of each nudged phase of ep, after those of the free one."""
     start_lr: Annotated[float | None, hint("(default: 0.003)")] = None
-    """Learning rate of the second network of amortised."""
+    """Learning rate of the second network (amortised)."""
     loss: Loss = "mse"
     """Loss at the output; mse is ½ the sum of squared errors over the outputs, as in the paper."""
     output_precision: OutputPrecision = None
@@ -193,7 +193,8 @@ class PaceFlags:
     batch_size: Annotated[int | None, hint("(default: 64, or all samples if there are fewer)")] = None
     """Samples per step."""
     weight_lr: Annotated[
-        float | None, hint("(default: error-space and bp 0.05, others 0.2; not scaled 0.02 and 0.1)")
+        float | None,
+        hint("(default: 0.05; pc and nudged with other solvers 0.2, ep 0.1; less if not scaled)"),
     ] = None
     """Learning rate of the weights. With μPC it carries over between widths and depths."""
 

@@ -32,7 +32,7 @@ SPELLINGS = {
     "BP": "--method bp",
 }
 """Arguments and classes of the library whose flags have other names."""
-SYNONYMS = {"depth": ("hidden_layers",), "beta": ("activity_lr",), "lr": ("weight_lr", "activity_lr")}
+SYNONYMS = {"depth": ("hidden_layers",), "beta": ("activity_lr", "nudge"), "lr": ("weight_lr", "activity_lr")}
 """Names that other programs give to settings."""
 
 

@@ -9,7 +9,7 @@ from ..inference import ErrorSpace
 from ..io.progress import clock, percent
 from ..learning import PC
 from ..training import BACK_TO, SCORES, FitResult
-from .building import METHODS, given_flags
+from .building import METHODS, given_flags, solver_name
 from .config import TrainFlags
 from .flags import ACTIVITY_LR, DEFAULT_SOLVERS, SOLVER
 from .parsing import flag
@@ -18,6 +18,8 @@ from .runner import Session
 VERY_DEEP, FEW_STEPS = 256, 32
 """From this number of hidden layers on, as many steps of inference are worth a note, which names fewer."""
 SPLITS = ("test", "validation")
+BOUNDED = ("tanh", "hard_tanh")
+"""Activations with which equilibrium propagation has a minimum, whatever the weights are."""
 SUMMARISED = (*(f"{split}_{score}" for split in SPLITS for score in SCORES), "train_loss")
 """What `summary.json` has of the network that was kept. Losses are of the targets as the network learns them."""
 FALLEN = 0.02
@@ -31,6 +33,9 @@ def notes(given: TrainFlags, used: TrainFlags) -> list[str]:
     if not METHODS[used.method].infers:
         without = given_flags(given, "solver", "output_precision", "activity_decay").values()
         return [f"{written} has no effect with --method {used.method}" for written in without]
+    if used.method == "ep" and used.activation not in BOUNDED:
+        bounded = " or ".join(BOUNDED)
+        return [f"the energy of ep has a minimum for all weights only with a bounded --activation: {bounded}"]
     layers = used.hidden_layers
     if used.solver not in ACTIVITY_LR or used.inference_steps != layers or layers < VERY_DEEP:
         return []
@@ -144,7 +149,9 @@ def describe_reach(flags: TrainFlags, reach: Record) -> str:
 
 
 def _cure(flags: TrainFlags) -> str:
-    if flags.method in DEFAULT_SOLVERS and flags.solver not in (None, SOLVER):
+    if flags.method == "ep":
+        return "fewer --hidden-layers, or --method pc"
+    if flags.method in DEFAULT_SOLVERS and solver_name(flags) != SOLVER:
         defaults = PC(ErrorSpace()).defaults  # what was given would stay
         better = {"weight_lr": defaults.weight_lr, "output_precision": defaults.output_precision}
         given = [

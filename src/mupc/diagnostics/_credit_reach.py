@@ -15,6 +15,7 @@ from ..learning import (
     algorithm_gradients,
     as_at_base,
     backprop_gradients,
+    check_algorithm,
     checked_inputs,
     solution_gradients,
 )
@@ -119,7 +120,7 @@ class CreditReach:
         return (
             f"{self.learning_layers} of {self.layers} layers learn (gradient entries of {self.threshold:.2g} or more), "
             f"regime: {self.regime}, smallest cosine to backpropagation {self.evidence.smallest_cosine:.2f}, "
-            f"gradient norms within a factor of {self.ratio:.1e}"
+            f"smallest over largest gradient norm {self.ratio:.1e}"
         )
 
 
@@ -194,8 +195,9 @@ def algorithm_reach(
     reach.learning_layers, reach.regime      # (5, 'backprop-like')
     ```
     """
+    check_algorithm(algorithm)
     plain = _without_penalties(as_energy(energy, algorithm.defaults.output_precision))
-    gradients = algorithm_gradients(network, x, y, algorithm, energy=plain)
+    gradients = algorithm_gradients(network, algorithm, x, y, energy=plain)
     return _compare(gradients, backprop_gradients(network, x, y, energy=plain), optimiser, None, base)
 
 

@@ -138,7 +138,7 @@ def near_bp(runs: ModelRuns, points: float) -> Finding:
 
 
 def accurate_or_near_bp(runs: ModelRuns, least: float, points: float) -> Finding:
-    """Judge that one of both is true."""
+    """Judge that either claim holds."""
     near, measured = near_bp(runs, points)
     return near or accurate(runs, least)[0], measured
 

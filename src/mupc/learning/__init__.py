@@ -19,5 +19,5 @@ from ._optimiser import OPTIMISERS, SCHEDULES, Optimiser, as_at_base, check_opti
 from ._pc import PC, AbstractSolving
 from ._rate_scaling import MUP, NOT_SCALED, check_rate_scaling, scaling_base, why_no_rule
 from ._relaxation import Relaxation
-from ._taken import algorithm_gradients
+from ._taken import algorithm_gradients, check_algorithm
 from ._zil import ZIL

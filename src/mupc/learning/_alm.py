@@ -1,4 +1,4 @@
-"""Predictive coding by an augmented Lagrangian (PC-ALM): errors as constraints, with multipliers that learn them."""
+"""Predictive coding by an augmented Lagrangian (PC-ALM): errors as constraints, with multipliers that enforce them."""
 
 import dataclasses
 from typing import Any
@@ -50,9 +50,10 @@ class AugmentedDescent(AbstractTunableSolver[Any]):
         return REFRESH if isinstance(self.lr, str) else None
 
     def tuned(self, problem: AbstractProblem) -> "AugmentedDescent":
-        """Half the step size at which the largest eigenvalue s of the Hessian becomes unstable: with k = lr·s, a mode
-        of the error u and its multiplier μ takes (u, μ) to (u', μ + αu'), u' = (1 − kρ)u − kμ, which contracts for
-        k(2ρ + α) < 4."""
+        """Return the solver with half the step size at which the largest eigenvalue s of the Hessian becomes unstable.
+
+        With k = lr·s, a step takes an error u and its multiplier μ to u' = (1 − kρ)u − kμ and μ + αu', which contracts
+        for k(2ρ + α) < 4."""
         if not isinstance(self.lr, str):
             return self
         top = MARGIN * jnp.max(extremes(problem)[0])

@@ -18,7 +18,7 @@ from ._pc import AbstractSolving
 
 Errors = Float[Array, "layers batch width"]
 EPSILON = 1e-12
-"""Of Adam for the second network, whose gradients are products of two small errors."""
+"""Adam's ε for the second network, whose gradients are products of two small errors."""
 
 
 class Amortiser(NamedTuple):
@@ -33,9 +33,9 @@ class Amortised(AbstractSolving):
     error of the output down from the readout and guesses the error of every layer. It learns from the errors that
     inference ends with, each of its layers from its own alone.
 
-    Its input weights start at zero, so that the first guess is the forward pass. As it learns, inference goes on where
-    it ended for samples before: a few steps then reach as low an energy as many steps from the forward pass, and layers
-    that these steps alone would not reach.
+    Its input weights start at zero, so that the first guess is the forward pass. As it learns, inference
+    starts near where it ended on earlier samples. A few steps then reach as low an energy as many steps from the
+    forward pass, and layers that these steps alone would not reach.
 
     **Arguments:** `solver`: how to infer from the guess; `start_lr`: the learning rate of the second network; `seed` of
     its first weights. For `mupc.Network` alone.
@@ -67,7 +67,7 @@ class Amortised(AbstractSolving):
         refuse_unsupervised("an amortised start", unsupervised)
         if not isinstance(network, Network):
             wrong = f"is a {type(network).__name__}, and an amortised start is for layers of equal width."
-            raise checks.ArgumentError("network", wrong, "Use mupc.Network, or {PC} with a solver.")
+            raise checks.ArgumentError("the network", wrong, "Use mupc.Network, or {PC} with a solver.")
 
     def init(self, network: AbstractNetwork, context: LearningContext) -> AlgorithmState:
         assert isinstance(network, Network)
@@ -109,4 +109,4 @@ class Amortised(AbstractSolving):
     def why_no_kernels(
         self, network: AbstractNetwork, energy: Energy, policy: Precision, unsupervised: bool
     ) -> str | None:
-        return "they start at the forward pass"
+        return "they start at the forward pass, not at a guess"

@@ -23,7 +23,7 @@ SIGNS = {"centred": (1, -1), "positive": (1, 0), "negative": (0, -1)}
 
 
 class EquilibriumPropagation(AbstractRelaxingAlgorithm):
-    """Equilibrium propagation (Scellier and Bengio, 2017) on an energy of its own, whose output is free, too:
+    """Equilibrium propagation (Scellier and Bengio, 2017) on an energy of its own, with a free output:
 
         E = ½ Σ_ℓ ‖z_ℓ‖² − Σ_ℓ ⟨z_ℓ, f_ℓ(z_{ℓ-1})⟩ + β·loss(z_L, y),      ℓ = 1 … L,
 
@@ -37,7 +37,7 @@ class EquilibriumPropagation(AbstractRelaxingAlgorithm):
 
     With a bounded φ (`tanh`, `hard_tanh`) E grows like ½‖z‖² and has a minimum whatever the weights are. With others
     (`linear`, `relu`) it has one only while the matrices a_ℓW_ℓ are small; beyond that, states grow without limit and
-    training reports that it diverged. Skip connections, which couple every two layers with weight one, are refused.
+    little is learnt. Skip connections, which couple every two layers with weight one, are refused.
 
     **Arguments:**
 

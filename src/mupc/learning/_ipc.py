@@ -39,8 +39,8 @@ class IPC(AbstractSolving):
     """Incremental predictive coding: every step of inference is followed by a step of the weights. Activities are kept
     from step to step within a batch.
 
-    A batch takes as many optimiser steps as the solver has steps, so that smaller learning rates suit it than suit
-    `mupc.PC`. With one step both are the same.
+    A batch takes as many optimiser steps as the solver has steps, so use smaller learning rates than with `mupc.PC`.
+    With one step both are the same.
 
     **Arguments:** `solver`: how to move activities, such as `mupc.GradientDescent(lr=0.1, steps=8)`. It takes all its
     steps, so it may not have a tolerance.
@@ -63,8 +63,8 @@ class IPC(AbstractSolving):
             wrong = f"is {type(self.solver).__name__}, which does not take steps that weights could follow."
             raise checks.ArgumentError("solver", wrong, "Use {GradientDescent}, {Optax} or {ErrorSpace}.")
         if getattr(self.solver, "tol", None) is not None:
-            cure = "Leave out tol, and give lr and steps as numbers."
-            raise checks.ArgumentError("solver", "has a tolerance, and iPC takes every step.", cure)
+            wrong = 'stops at a tolerance, as with {lr} "auto", and iPC takes every step.'
+            raise checks.ArgumentError("the solver", wrong, "Leave out {tol}, and give {lr} and {steps} as numbers.")
 
     @property
     def defaults(self) -> Defaults:

@@ -1,4 +1,4 @@
-"""Predictive coding with a nudge: the loss pulls on the output with a part of its force, either way."""
+"""Predictive coding with a nudge: the loss acts on the output with β times its force, in either direction."""
 
 import equinox as eqx
 import jax
@@ -21,7 +21,7 @@ class Nudged(AbstractSolving):
 
     As β → 0 the gradient becomes backpropagation's. That of a single nudge is off by O(β), the mean over both signs by
     O(β²). A positive nudge is `mupc.PC` with βλ in place of λ. A negative one pushes the output away from its target,
-    and learns the opposite.
+    and its gradient counts with the opposite sign; if it is strong, the energy has no minimum.
 
     **Arguments:**
 
@@ -82,7 +82,7 @@ class Nudged(AbstractSolving):
         mean = jax.tree.map(lambda *each: sum(each[1:], start=each[0]) / len(each), *gradients)
         mean = with_penalties(mean, network, context.learned_energy)
         loss = jnp.mean(context.energy.output_loss(solution.prediction, batch.y))
-        report = StepReport(loss, jnp.mean(jnp.stack(energies)), context.gradient_sizes(mean))
+        report = StepReport(loss, energies[0], context.gradient_sizes(mean))
         return state.descended(mean, context), report
 
     def why_no_kernels(

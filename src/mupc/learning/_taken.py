@@ -1,4 +1,4 @@
-"""The weight gradient that an algorithm takes on a batch."""
+"""The weight gradient that an algorithm computes for a batch."""
 
 from typing import TypeVar
 
@@ -18,21 +18,21 @@ SomeNetwork = TypeVar("SomeNetwork", bound=AbstractNetwork)
 
 def algorithm_gradients(
     network: SomeNetwork,
+    algorithm: AbstractAlgorithm,
     x: Rows,
     y: Rows,
-    algorithm: AbstractAlgorithm,
     *,
     energy: Energy | None = None,
     precision: str | None = None,
     key: PRNGKeyArray | None = None,
 ) -> SomeNetwork:
-    """Return the weight gradient that an algorithm takes on a batch: what its optimiser receives, summed over its
-    weight steps, with weights held still.
+    """Return the weight gradient that an algorithm computes for a batch: what its optimiser receives at the start of a
+    run, summed over its weight steps, with weights held still.
 
     Unlike `mupc.weight_gradients` it works for every algorithm. Compare it with `mupc.backprop_gradients` to see how
     close an algorithm is to backpropagation.
 
-    **Arguments:** the network, inputs (B, D), targets (B, C) or labels (B,), the algorithm, `energy` (λ is by default
+    **Arguments:** the network, the algorithm, inputs (B, D), targets (B, C) or labels (B,), `energy` (λ is by default
     what suits the algorithm), a precision policy as for `mupc.infer`, and a random `key` for those that need one.
 
     **Example:**
@@ -41,20 +41,26 @@ def algorithm_gradients(
     import jax.numpy as jnp, jax.random as jr, mupc
 
     network = mupc.Network(in_size=8, out_size=3, width=16, hidden_layers=4, key=jr.key(0))
-    gradients = mupc.algorithm_gradients(network, jnp.ones((2, 8)), jnp.array([0, 2]), mupc.ZIL())
+    gradients = mupc.algorithm_gradients(network, mupc.ZIL(), jnp.ones((2, 8)), jnp.array([0, 2]))
     gradients.hidden.weight.shape      # (3, 16, 16)
     ```
     """
     check_network(network)
-    if not isinstance(algorithm, AbstractAlgorithm):
-        cure = "Write mupc.PC(solver) for a solver."
-        raise checks.ArgumentTypeError("algorithm", f"must be an algorithm, got {checks.literal(algorithm)}.", cure)
+    check_algorithm(algorithm)
     energy = as_energy(energy, algorithm.defaults.output_precision)
     algorithm.check(network, energy, False)
     policy = resolve_precision(precision, network)
     inputs = as_inputs(network, x)
     batch = policy.cast(Batch(inputs, as_targets(network, y, len(inputs), energy)))
     return taken_gradients(network, batch, traced(algorithm), energy, policy, jr.key(0) if key is None else key)
+
+
+def check_algorithm(algorithm: object) -> None:
+    """Accept an algorithm."""
+    if not isinstance(algorithm, AbstractAlgorithm):
+        wrong = f"must be an algorithm, got an object of type {type(algorithm).__name__}."
+        cure = "Write mupc.PC(solver) for a solver. The order is (network, algorithm, x, y)."
+        raise checks.ArgumentTypeError("algorithm", wrong, cure)
 
 
 @eqx.filter_jit

@@ -15,9 +15,8 @@ class ZIL(AbstractForward):
     from the top at step ℓ.
 
     At that step the layer's error has just arrived from above, and nothing below has moved. So its weight gradient is
-    backpropagation's, by predictive coding's local rule. Errors before and after that step teach nothing, and are not
-    computed: the work is one pass up and one pass down. All weights then take their step together, so that every
-    optimiser works.
+    backpropagation's, by predictive coding's local rule. Other steps do not change its weights, so they are skipped:
+    the work is one pass up and one pass down. All weights then take their step together, so that every optimiser works.
 
     **Example:**
 
@@ -57,7 +56,7 @@ class ZIL(AbstractForward):
     def why_no_kernels(
         self, network: AbstractNetwork, energy: Energy, policy: Precision, unsupervised: bool
     ) -> str | None:
-        return "each layer takes one step alone"
+        return "only inference by gradient descent has them"
 
     @property
     def tunes_every(self) -> int | None:

@@ -1,4 +1,4 @@
-"""Models of any size for a data set: what a model takes from its width and depth, and what from the data."""
+"""Build models of any width and depth for a data set."""
 
 import functools
 import inspect
@@ -19,14 +19,14 @@ MODELS: dict[str, Callable[..., Chain]] = {"resnet": resnet, "vgg": vgg, "transf
 MLP = "mlp"
 """The name of `mupc.Network` among models."""
 RESNET_STAGES = 3
-"""Of a resnet that is described by the number of blocks in each stage."""
+"""Stages of a resnet that is given by the number of blocks in each."""
 MakeNetwork = Callable[[int, int | None, PRNGKeyArray], AbstractNetwork]
 """A function of a width, a depth and a random key that returns a network."""
 Model = str | MakeNetwork
 
 
 def depth_name(model: Model) -> str | None:
-    """Return the name of what a depth counts; None for a model that has only one."""
+    """Return the name of what a depth counts; None for a model of fixed depth."""
     return {MLP: "hidden_layers", "vgg": None}.get(model, "blocks") if isinstance(model, str) else "blocks"
 
 
@@ -71,7 +71,7 @@ def sized_model(model: Model, dataset: Dataset | None, options: Mapping[str, Any
     if not isinstance(model, str):
         return functools.partial(_checked, model)
     if dataset is None:
-        wrong = f"= {model} needs to know what the numbers of a sample mean."
+        wrong = f"= {model} needs a data set, for the sizes of its inputs and outputs."
         raise checks.ArgumentError("model", wrong, 'Pass a data set such as mupc.data.load("digits").')
     fixed = data_arguments(model, dataset) | dict(options)
     name = depth_name(model)
