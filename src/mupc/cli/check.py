@@ -67,7 +67,7 @@ class LearnFlags:
     data_dir: DataDir = None
     """Folder with the files of the data set."""
     solver: Annotated[Solver | None, hint(f"(default: {SOLVER})")] = None
-    """Gradient descent, Adam, Gauss–Newton (reaches every layer), exact (linear networks) or the gradient flow."""
+    """Gradient descent, Adam, Gauss–Newton (reaches all layers), exact (linear), the gradient flow, or samples."""
     activity_lr: ActivityRate = None
     """Step size of inference, acting on the energy of one sample; auto: gd chooses it itself."""
     inference_steps: InferenceSteps = None

@@ -145,7 +145,7 @@ class InferenceFlags:
     activity step (ipc), nudging, multipliers on the errors (alm), each layer at its own step (zil), a second network
     that guesses where inference ends (amortised), or equilibrium propagation (ep)."""
     solver: Annotated[Solver | None, hint(f"(default: {SOLVER}; ipc and amortised gd)")] = None
-    """Gradient descent (the paper's), Adam, Gauss–Newton (reaches all layers), exact (linear), its flow, or samples."""
+    """Gradient descent (the paper's), Adam, Gauss–Newton (reaches all layers), exact (linear), the flow, or samples."""
     activity_lr: ActivityRate = None
     """Step size, acting on the energy of one sample (the paper's β is 64 times this); auto: gd or alm choose it
     themselves."""

@@ -16,13 +16,13 @@ from .. import plots
 from ..data import Dataset, targets_warning
 from ..diagnostics import CreditReach, algorithm_reach, credit_reach
 from ..inference import infer
-from ..io import counted, find_checkpoint, json_ready, only_writer
+from ..io import checks, counted, find_checkpoint, json_ready, only_writer
 from ..learning import BP, PC, SCHEDULES, AbstractAlgorithm, AbstractRelaxingAlgorithm, Amortised
 from ..network import AbstractNetwork
 from ..prediction import RUN_MODEL, RUN_SCHEMA, Model, how_to_go_on, run_schema, save
 from ..training import BACK_TO, FitResult, TrainConfig, TrainStatus, fit
 from ..training.progress import TrainProgress
-from .building import as_used, build, load_data, number_format, train_config
+from .building import METHODS, as_used, build, load_data, number_format, train_config
 from .config import FORMAT, TrainFlags, load, pick, read
 from .flags import TrainOutputFlags
 from .run_folder import METRICS, RunFolder
@@ -230,6 +230,8 @@ def _run(
     result: FitResult | None = None
     size = _describe_size(flags, network)
     how = "" if flags.solver is None else f" by {flags.solver}, λ = {flags.output_precision:g}"
+    own = {checks.flag_spelling(name)[2:]: getattr(flags, name) for name in METHODS[flags.method].flags}
+    how += "".join(f", {name} {value}" for name, value in own.items() if value is not None)
     session.say(f"{dataset.name}: {size}, {flags.parameterisation}, {flags.method}{how}")
     session.say(path := config.compute_path(network, algorithm))
     session.say(config.describe_rates(network))

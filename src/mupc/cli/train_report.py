@@ -4,7 +4,7 @@ import dataclasses
 import math
 from typing import Any
 
-from ..diagnostics import LEARNING_LIMITS, CreditReach
+from ..diagnostics import LEARNING_LIMITS, UNLIKE, CreditReach
 from ..inference import ErrorSpace
 from ..io.progress import clock, percent
 from ..learning import PC
@@ -140,6 +140,8 @@ def describe_reach(flags: TrainFlags, reach: Record) -> str:
     learning, layers = reach["learning_layers"], reach["layers"]
     start = f"{learning} of {layers} layers learn"
     regime = "" if reach["regime"] is None else f", regime: {reach['regime']}"
+    if reach["regime"] == UNLIKE:
+        regime += f" (smallest cosine {reach['evidence']['smallest_cosine']:.2f})"
     if 2 * learning >= layers:
         return start + regime
     if learning == 0:

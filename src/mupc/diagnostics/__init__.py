@@ -11,6 +11,6 @@ from ._coordinate_check import (
     judge_shapes,
     measure_shapes,
 )
-from ._credit_reach import LEARNING_LIMITS, CreditReach, algorithm_reach, credit_reach, layers_that_learn
+from ._credit_reach import LEARNING_LIMITS, UNLIKE, CreditReach, algorithm_reach, credit_reach, layers_that_learn
 from ._exponents import CoordinateCheck, Slope, layer_numbers
 from ._hessian_extremes import HessianExtremes, hessian_extremes

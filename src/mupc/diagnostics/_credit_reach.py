@@ -45,6 +45,8 @@ LEARNING_LIMITS = {
 }
 """For each optimiser of `mupc.fit`. An entry of exactly ε makes at least half the step that it would make without ε."""
 
+UNLIKE = "unlike backprop"
+"""The regime of an algorithm whose gradients point elsewhere, where nothing is known of its inference."""
 ENOUGH_LAYERS, SAME_DIRECTION, AT_REST = 0.5, 0.99, 1e-2
 """The borders between regimes; see `Evidence`."""
 
@@ -69,7 +71,7 @@ class Evidence(NamedTuple):
         if self.smallest_cosine > SAME_DIRECTION:
             return "backprop-like"
         if np.isnan(self.relative_gradient):
-            return "unlike backprop"
+            return UNLIKE
         return "equilibrium" if self.relative_gradient <= AT_REST else "unconverged"
 
 
