@@ -14,8 +14,9 @@ import pytest
 from mupc import data, experiments
 from mupc.data import Dataset, Schema, Split
 from mupc.experiments import _training, architectures
+from mupc.experiments._credit import credit_measure, run_followed
 from mupc.experiments._methods import METHODS, build
-from mupc.experiments._training import TrainingCell, credit_measure, run_followed, tuning_rank
+from mupc.experiments._training import TrainingCell, tuning_rank
 
 HOLDS, FAILS, NOT_RUN, REPORTED = experiments.VERDICTS
 FIGURES = architectures.FIGURES

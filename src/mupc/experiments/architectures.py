@@ -14,10 +14,11 @@ from typing import Any, ClassVar
 from .. import plots
 from . import _training
 from ._claims import Claim, Finding, MissingCellsError, judge, require
+from ._credit import run_followed
 from ._declaration import cells_over, presets, protocol
 from ._figure import Figure, FigureCell, Finished, Row, RunContext, Table, by_slug, select
 from ._methods import METHODS, PAPER_BATCH, PRECISIONS
-from ._training import Rates, TrainingCell, TrainingConfig, TrainingRuns, run_followed
+from ._training import Rates, TrainingCell, TrainingConfig, TrainingRuns
 
 HEADLINE, *OTHERS = (f"error-space-{precision:g}" for precision in PRECISIONS)
 COST_STEPS, COST_EVERY = 250, 50

@@ -8,10 +8,11 @@ from collections.abc import Mapping
 
 from .. import plots
 from ._claims import Claim, Finding, judge
+from ._credit import run_compared
 from ._declaration import presets
 from ._figure import Figure, Table, by_slug
 from ._methods import scaled
-from ._training import Rates, Thresholds, TrainingConfig, TrainingRuns, cells, claims, run_compared
+from ._training import Rates, Thresholds, TrainingConfig, TrainingRuns, cells, claims
 from .training import BP, LABELS, MUPC_TUNED, paper_config, quick_settings
 
 NOISE, NEAR_BP = 1.0, 2.0

@@ -10,6 +10,7 @@ from typing import Any
 from .. import plots
 from . import _training
 from ._claims import Claim, Finding, MissingCellsError, judge
+from ._credit import run_followed
 from ._declaration import presets, protocol
 from ._figure import Figure, FigureCell, FigureConfig, Finished, Row, RunContext, Table, by_slug, select
 from ._methods import CHAIN_RELATIVES, FAMILY, METHODS, PAPER_BATCH, scaled
@@ -30,7 +31,7 @@ def run_group(group: Sequence[TrainingCell], context: RunContext) -> list[Row]:
     """Train tuning runs side by side, and others one by one, and compare their gradients with BP's."""
     if group[0].validation:
         return _training.run_group(group, context)
-    return [_training.run_followed(cell, context) for cell in group]
+    return [run_followed(cell, context) for cell in group]
 
 
 def cells(config: FamilyConfig, finished: Finished) -> list[FigureCell]:

@@ -12,10 +12,11 @@ from pathlib import Path
 from .. import plots
 from . import _training
 from ._claims import Claim, Finding, judge
+from ._credit import run_compared
 from ._declaration import presets, protocol
 from ._figure import Figure, FigureCell, FigureConfig, Finished, Row, Table, by_slug, select
 from ._methods import decaying, scaled
-from ._training import Rates, TrainingConfig, TrainingRuns, run_compared
+from ._training import Rates, TrainingConfig, TrainingRuns
 from .training import COMMON, MUPC, QUICK_MUPC
 
 PLAIN, SCALED, BP = map(decaying, ("error-space-0.01", scaled("error-space-0.01"), scaled("bp")))

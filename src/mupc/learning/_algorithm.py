@@ -2,7 +2,7 @@
 
 import abc
 import dataclasses
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -14,6 +14,8 @@ from ..io import checks
 from ..network import POLICIES, AbstractNetwork, BaseSize, Outputs, Precision, PRNGKeyArray, Scalar
 from ._optimiser import SCHEDULES, Optimiser, as_at_base, is_decoupled, update_rule
 from ._relaxation import Relaxation
+
+SomeAlgorithm = TypeVar("SomeAlgorithm", bound="AbstractAlgorithm")
 
 
 class LearningContext(eqx.Module):
@@ -138,6 +140,17 @@ class AbstractAlgorithm(eqx.Module):
     @abc.abstractmethod
     def tuned(self, network: AbstractNetwork, batch: Batch, context: LearningContext) -> "AbstractAlgorithm":
         """Return the algorithm with settings that suit the network now."""
+
+
+class AbstractUntuned(AbstractAlgorithm):
+    """An algorithm without settings that follow the network."""
+
+    @property
+    def tunes_every(self) -> int | None:
+        return None
+
+    def tuned(self: SomeAlgorithm, network: AbstractNetwork, batch: Batch, context: LearningContext) -> SomeAlgorithm:
+        return self
 
 
 class AbstractForward(AbstractAlgorithm):

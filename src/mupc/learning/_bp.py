@@ -4,11 +4,19 @@ import jax.numpy as jnp
 
 from ..inference import Batch, Energy
 from ..network import AbstractNetwork, Precision, PRNGKeyArray
-from ._algorithm import AbstractForward, AlgorithmState, Defaults, LearningContext, StepReport, refuse_unsupervised
+from ._algorithm import (
+    AbstractForward,
+    AbstractUntuned,
+    AlgorithmState,
+    Defaults,
+    LearningContext,
+    StepReport,
+    refuse_unsupervised,
+)
 from ._gradients import backprop_step, check_backprop
 
 
-class BP(AbstractForward):
+class BP(AbstractForward, AbstractUntuned):
     """Backpropagation with the same network, multipliers, loss and optimiser: what predictive coding is compared with.
 
     **Example:**
@@ -42,10 +50,3 @@ class BP(AbstractForward):
         self, network: AbstractNetwork, energy: Energy, policy: Precision, unsupervised: bool
     ) -> str | None:
         return "only inference has them"
-
-    @property
-    def tunes_every(self) -> int | None:
-        return None
-
-    def tuned(self, network: AbstractNetwork, batch: Batch, context: LearningContext) -> "BP":
-        return self

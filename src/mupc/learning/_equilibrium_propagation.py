@@ -9,6 +9,7 @@ from ..io import checks
 from ..network import AbstractNetwork, Network, Outputs, Precision, PRNGKeyArray, Real, nodes
 from ._algorithm import (
     AbstractRelaxingAlgorithm,
+    AbstractUntuned,
     AlgorithmState,
     Defaults,
     LearningContext,
@@ -22,7 +23,7 @@ SIGNS = {"centred": (1, -1), "positive": (1, 0), "negative": (0, -1)}
 """The two nudges, as multiples of β, whose weight gradients are compared."""
 
 
-class EquilibriumPropagation(AbstractRelaxingAlgorithm):
+class EquilibriumPropagation(AbstractRelaxingAlgorithm, AbstractUntuned):
     """Equilibrium propagation (Scellier and Bengio, 2017) on an energy of its own, with a free output:
 
         E = ½ Σ_ℓ ‖z_ℓ‖² − Σ_ℓ ⟨z_ℓ, f_ℓ(z_{ℓ-1})⟩ + β·loss(z_L, y),      ℓ = 1 … L,
@@ -136,13 +137,6 @@ class EquilibriumPropagation(AbstractRelaxingAlgorithm):
         self, network: AbstractNetwork, energy: Energy, policy: Precision, unsupervised: bool
     ) -> str | None:
         return "only predictive coding has them"
-
-    @property
-    def tunes_every(self) -> int | None:
-        return None
-
-    def tuned(self, network: AbstractNetwork, batch: Batch, context: LearningContext) -> "EquilibriumPropagation":
-        return self
 
 
 def check_no_skips(network: AbstractNetwork) -> None:

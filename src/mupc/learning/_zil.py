@@ -6,11 +6,19 @@ import jax.numpy as jnp
 from ..inference import Batch, Energy, LayerErrors, Point, pose
 from ..io import checks
 from ..network import AbstractNetwork, Network, Precision, PRNGKeyArray
-from ._algorithm import AbstractForward, AlgorithmState, Defaults, LearningContext, StepReport, refuse_unsupervised
+from ._algorithm import (
+    AbstractForward,
+    AbstractUntuned,
+    AlgorithmState,
+    Defaults,
+    LearningContext,
+    StepReport,
+    refuse_unsupervised,
+)
 from ._gradients import check_backprop, error_gradients, with_penalties
 
 
-class ZIL(AbstractForward):
+class ZIL(AbstractForward, AbstractUntuned):
     """Z-IL: activities take steps of size 1 from the forward pass, and each layer learns at one step alone, the ℓ-th
     from the top at step ℓ.
 
@@ -57,10 +65,3 @@ class ZIL(AbstractForward):
         self, network: AbstractNetwork, energy: Energy, policy: Precision, unsupervised: bool
     ) -> str | None:
         return "only inference by gradient descent has them"
-
-    @property
-    def tunes_every(self) -> int | None:
-        return None
-
-    def tuned(self, network: AbstractNetwork, batch: Batch, context: LearningContext) -> "ZIL":
-        return self
