@@ -188,6 +188,7 @@ def test_an_epoch(small_device):
     assert row["ratios"]["mupc / alone"] == pytest.approx(times["mupc"]["median_s"] / times["alone"]["median_s"])
 
 
+@pytest.mark.slow
 def test_a_grid(small_device):
     """In float64, runs together and runs alone end at the same losses. Runs that diverge are counted and left out."""
     options = bench.BenchConfig(etas=(1e200, 0.01), betas=(5.0,), seeds=2, sequential=3, precision="float64", **QUICK)

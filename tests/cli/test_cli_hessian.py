@@ -65,6 +65,7 @@ def test_numbers_are_those_of_the_theory(analyse):
             assert row[name] == sorted(one[name] for one in row["seeds"])[1]
 
 
+@pytest.mark.slow
 def test_run_folder(analyse):
     run = analyse(*SMALL, "--format", "svg")
     assert run.code == 0, run.err
@@ -115,6 +116,7 @@ def test_a_bar_on_a_terminal(tmp_path):
     assert shown.count("positive definite 1/1") == 2
 
 
+@pytest.mark.slow
 def test_nonlinear_networks_have_their_hessian_at_the_forward_pass(analyse):
     options = {"activation": "tanh", "parameterisation": "sp", "skip": 0, "init": "kaiming-uniform"}
     flags = [word for name, value in options.items() for word in (f"--{name}", value)]
@@ -231,6 +233,7 @@ def test_a_trained_run(trained, analyse):
     assert json.loads(stiff.out)["networks"][0]["condition_number"] != pytest.approx(found.kappa, rel=1e-3)
 
 
+@pytest.mark.slow
 def test_a_file_without_a_run(analyse, tmp_path):
     network = library.Network(5, 3, 4, 2, activation="tanh", use_bias=True, key=jr.key(7))  # float64
     library.save(tmp_path / "own.safetensors", network)

@@ -249,6 +249,7 @@ def test_divergence_is_remembered(transfer, monkeypatch):
     assert again.json("summary.json")["used"]["diverged"] == 1
 
 
+@pytest.mark.slow
 def test_folders_of_other_runs_are_refused(transfer, train, monkeypatch):
     stand_in(monkeypatch, 0.25)
     first = transfer()

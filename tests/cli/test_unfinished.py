@@ -156,6 +156,7 @@ def test_what_a_process_left_that_was_killed_after_saving_is_taken_away(tmp_path
     assert [path.name for path in (tmp_path / "unfinished").iterdir()] == [key(second)]
 
 
+@pytest.mark.slow
 def test_without_resuming_nothing_is_taken_up(run, whole, tmp_path, monkeypatch):
     with at(monkeypatch, 3, send(signal.SIGINT)):
         stopped = run("reproduce", tmp_path, "--no-resume")

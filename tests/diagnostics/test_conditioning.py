@@ -80,6 +80,7 @@ def test_targets_as_labels_and_whole_numbers():
     assert mupc.Conditioning(X, np.array([0.0, 0.0, 1.0]))(make()) == one_hot
 
 
+@pytest.mark.slow
 def test_history_of_fit():
     digits = mupc.data.load("digits")
     network = mupc.Network(digits.in_size, digits.out_size, width=5, hidden_layers=2, key=jr.key(0))

@@ -42,6 +42,7 @@ def test_tokens_are_not_inferred():
         mupc.infer(network, None, jnp.zeros((2, 3, 4)), mupc.ErrorSpace())
 
 
+@pytest.mark.slow
 def test_the_sizes_of_a_chain_are_those_of_the_network():
     batch = np.asarray(X), np.asarray(Y)
     one, two = (mupc.coordinate_sizes(each, batch) for each in (NETWORK, chain_of(NETWORK)))

@@ -80,6 +80,7 @@ def test_inference_and_learning_equal_descent_by_autodiff():
     jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=0, atol=1e-12), got, backprop)
 
 
+@pytest.mark.slow
 def test_a_loss_that_is_not_convex_is_lowered():
     """Where the Gauss–Newton matrix is indefinite, error space still goes downhill, to the same place as descent."""
     network, x, y = reference.make(activation="linear", parameterisation="ntp", skip=1)
@@ -124,6 +125,7 @@ def test_exact_solvers_and_closed_forms_refuse_it():
         mupc.theory.equilibrium_energy(network, x, y, energy=energy)
 
 
+@pytest.mark.slow
 def test_the_activity_hessian_of_an_own_loss():
     """One sample at the forward pass, against the built-in loss."""
     network, x, y = reference.make(activation="tanh", loss="cross-entropy")

@@ -136,6 +136,7 @@ def test_convexity_at_any_scale(drawn, weight):
 
 @quick
 @given(networks(3))
+@pytest.mark.slow
 def test_semidefinite_with_a_free_input(drawn):
     network = build(drawn)
     found = theory.convexity(network, free_input=True)

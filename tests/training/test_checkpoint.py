@@ -433,6 +433,7 @@ def test_many_runs_go_on_together(tmp_path):
     assert [(status.run, status.record["step"]) for status in seen] == [(2, 8), (2, 12)]
 
 
+@pytest.mark.slow
 def test_many_runs_stop_together(tmp_path):
     calls = iter([False, True, True])
     results = fit_many(tmp_path, stop=lambda: next(calls))

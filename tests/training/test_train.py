@@ -111,6 +111,7 @@ def assert_same_weights(one, two):
         np.testing.assert_array_equal(got, want)
 
 
+@pytest.mark.slow
 def test_bp_equals_a_plain_loop():
     data, net = dataset(), network(use_bias=True)
     a = reference.multipliers("mupc", 5, 6, 4, 1)
