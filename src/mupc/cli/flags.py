@@ -141,14 +141,11 @@ class InferenceFlags:
     """How activities settle before the weights learn."""
 
     method: Method = "pc"
-    """Predictive coding, or backpropagation as a baseline on the same network; or a relative: weights that follow every
-    activity step (ipc), nudging, multipliers on the errors (alm), each layer at its own step (zil), a second network
-    that guesses where inference ends (amortised), or equilibrium propagation (ep)."""
+    """Predictive coding, backpropagation, or one of their relatives, which docs/algorithms.md explains."""
     solver: Annotated[Solver | None, hint(f"(default: {SOLVER}; ipc and amortised gd)")] = None
     """Gradient descent (the paper's), Adam, Gauss–Newton (reaches all layers), exact (linear), the flow, or samples."""
     activity_lr: ActivityRate = None
-    """Step size, acting on the energy of one sample (the paper's β is 64 times this); auto: gd or alm choose it
-    themselves."""
+    """Step size for the energy of one sample (the paper's β is 64 times this); auto: gd and alm choose it."""
     momentum: Annotated[float | None, hint("(default: 0)")] = None
     """Momentum of gd."""
     temperature: Annotated[float | None, hint("(default: 1)")] = None
