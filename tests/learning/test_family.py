@@ -293,6 +293,10 @@ def test_gradients_of_predictive_coding_and_backpropagation_are_those_of_their_f
         (lambda: mupc.fit(network(), samples(), EVERY["nudged"], unsupervised=True), "which nudging does not do"),
         (lambda: mupc.Amortised(GD, start_lr=0.0), "start_lr must be greater than 0"),
         (lambda: mupc.fit(chain_of(network()), samples(), EVERY["amortised"]), "is a Chain, and an amortised start"),
+        (
+            lambda: mupc.fit_many([mupc.Run(network(), mupc.Nudged(GD, 0.1, s)) for s in ("positive", "negative")], X),
+            "differ in algorithm.sign (positive and negative)",
+        ),
         (lambda: mupc.algorithm_gradients(network(), GD, X, Y), "Write mupc.PC(solver) for a solver"),
     ],
 )

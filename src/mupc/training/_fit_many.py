@@ -242,8 +242,8 @@ def _form(run: Run) -> Iterator[tuple[str, Any]]:
     """Yield everything about a run that decides the program, by name."""
     for name in ("width", "hidden_layers", "parameterisation", "skip"):  # ahead of shapes and what follows from them
         yield f"network.{name}", getattr(run.network, name, None)
-    solver = run.algorithm.solver if isinstance(run.algorithm, PC) else run.algorithm
-    parts = (("network", run.network), ("solver", solver), ("energy", run.energy))
+    learns = ("solver", run.algorithm.solver) if isinstance(run.algorithm, PC) else ("algorithm", run.algorithm)
+    parts = (("network", run.network), learns, ("energy", run.energy))
     for name, part in parts:
         yield from sorted(_settings(name, part), key=lambda item: item[0].count("."))
 
