@@ -14,10 +14,9 @@ from rich.console import Console
 
 from .. import plots
 from ..data import Dataset, targets_warning
-from ..diagnostics import CreditReach, algorithm_reach, credit_reach
-from ..inference import infer
+from ..diagnostics import CreditReach, algorithm_reach
 from ..io import checks, counted, find_checkpoint, json_ready, only_writer
-from ..learning import BP, PC, SCHEDULES, AbstractAlgorithm, AbstractRelaxingAlgorithm, Amortised
+from ..learning import BP, SCHEDULES, AbstractAlgorithm, AbstractRelaxingAlgorithm, Amortised
 from ..network import AbstractNetwork
 from ..prediction import RUN_MODEL, RUN_SCHEMA, Model, how_to_go_on, run_schema, save
 from ..training import BACK_TO, FitResult, TrainConfig, TrainStatus, fit
@@ -196,14 +195,9 @@ class ReachMeter:
         network is not at hand here, or if the network is not finite any more."""
         if isinstance(self.algorithm, BP | Amortised):
             return None
-        config, given = self.config, (self.x, self.y)
-        options: Any = {"optimiser": config.optimiser, "base": config.base(network)}
-        if isinstance(self.algorithm, PC):
-            solver, precision = self.algorithm.solver, config.precision
-            solution = infer(network, *given, solver, energy=config.energy, precision=precision)
-            found = credit_reach(network, solution, *given, **options)
-        else:
-            found = algorithm_reach(network, self.algorithm, *given, energy=config.energy, **options)
+        config = self.config
+        settings: Any = {"energy": config.energy, "precision": config.precision, "optimiser": config.optimiser}
+        found = algorithm_reach(network, self.algorithm, self.x, self.y, base=config.base(network), **settings)
         return found if np.all(np.isfinite(found.gradient_norms)) else None
 
 

@@ -7,9 +7,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ..inference import Energy, Solution, as_energy, as_targets, check_solution, half_squares
+from ..inference import Energy, Solution, as_energy, as_targets, check_solution, half_squares, infer
 from ..io import checks
 from ..learning import (
+    PC,
     AbstractAlgorithm,
     Optimiser,
     algorithm_gradients,
@@ -176,16 +177,18 @@ def algorithm_reach(
     y: Rows,
     *,
     energy: Energy | None = None,
+    precision: str | None = None,
     optimiser: str = "adam",
     base: BaseSize | None = None,
 ) -> CreditReach:
     """Measure how far down the weight gradients of any algorithm reach, and how close they are to backpropagation's.
 
-    There are no shares of the energy, and an algorithm whose gradients point elsewhere is `unlike backprop`. What an
-    algorithm has learnt itself, such as the second network of `mupc.Amortised`, is not used.
+    For `mupc.PC` this is `mupc.credit_reach` of what its solver finds. Other algorithms do not have shares of the
+    energy, and those whose gradients point elsewhere are `unlike backprop`. What an algorithm has learnt itself, such
+    as the second network of `mupc.Amortised`, is not used.
 
-    **Arguments:** the network, the algorithm, inputs and targets of a batch, and `energy`, `optimiser` and `base` as
-    `mupc.fit` takes them.
+    **Arguments:** the network, the algorithm, inputs and targets of a batch, `energy`, `precision` and `optimiser` as
+    `mupc.fit` takes them, and `base` as for `mupc.credit_reach`.
 
     **Example:**
 
@@ -198,8 +201,12 @@ def algorithm_reach(
     ```
     """
     check_algorithm(algorithm)
-    plain = _without_penalties(as_energy(energy, algorithm.defaults.output_precision))
-    gradients = algorithm_gradients(network, algorithm, x, y, energy=plain)
+    energy = as_energy(energy, algorithm.defaults.output_precision)
+    if isinstance(algorithm, PC):
+        solution = infer(network, x, y, algorithm.solver, energy=energy, precision=precision)
+        return credit_reach(network, solution, x, y, optimiser=optimiser, base=base)
+    plain = _without_penalties(energy)
+    gradients = algorithm_gradients(network, algorithm, x, y, energy=plain, precision=precision)
     return _compare(gradients, backprop_gradients(network, x, y, energy=plain), optimiser, None, base)
 
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import statistics
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from ._figure import Row, RunContext
+from ._claims import MissingCellsError
+from ._figure import Row, RunContext, Table
 from ._methods import METHODS, first_batch
 from ._training import TrainingCell, load_for, load_whole, method_energy, train, training_row
 
@@ -55,9 +57,8 @@ def credit_measure(cell: TrainingCell, dataset: Dataset) -> Callable[[AbstractNe
     """
     import numpy as np
 
-    from ..diagnostics import algorithm_reach, credit_reach
-    from ..inference import infer
-    from ..learning import BP, PC
+    from ..diagnostics import algorithm_reach
+    from ..learning import BP
     from ..training import TrainConfig
 
     method = METHODS[cell.method]
@@ -68,12 +69,8 @@ def credit_measure(cell: TrainingCell, dataset: Dataset) -> Callable[[AbstractNe
     settings = TrainConfig(rate_scaling=method.rate_scaling, base_width=method.base_width, optimiser=method.optimiser)
 
     def measure(network: AbstractNetwork) -> dict[str, Any]:
-        options: Any = {"optimiser": method.optimiser, "base": settings.base(network)}
-        if isinstance(algorithm, PC):
-            solution = infer(network, x, y, algorithm.solver, energy=energy, precision=cell.precision)
-            reach = credit_reach(network, solution, x, y, **options)
-        else:
-            reach = algorithm_reach(network, algorithm, x, y, energy=energy, **options)
+        options: Any = {"optimiser": method.optimiser, "base": settings.base(network), "precision": cell.precision}
+        reach = algorithm_reach(network, algorithm, x, y, energy=energy, **options)
         return {
             "smallest_cosine": reach.evidence.smallest_cosine,
             "median_cosine": float(np.nanmedian(reach.backprop_cosines)),
@@ -83,3 +80,11 @@ def credit_measure(cell: TrainingCell, dataset: Dataset) -> Callable[[AbstractNe
         }
 
     return measure
+
+
+def mean_at(rows: Table, name: str, place: int = -1) -> float:
+    """Return the mean over seeds of a quantity of the history, at the last evaluation or at another."""
+    values = [row["history"][name][place] for row in rows]
+    if None in values:
+        raise MissingCellsError(f"{name} is not finite")
+    return statistics.fmean(values)

@@ -13,8 +13,8 @@ from typing import Any, ClassVar
 
 from .. import plots
 from . import _training
-from ._claims import Claim, Finding, MissingCellsError, judge, require
-from ._credit import run_followed
+from ._claims import Claim, Finding, judge, require
+from ._credit import mean_at, run_followed
 from ._declaration import cells_over, presets, protocol
 from ._figure import Figure, FigureCell, Finished, Row, RunContext, Table, by_slug, select
 from ._methods import METHODS, PAPER_BATCH, PRECISIONS
@@ -191,7 +191,10 @@ def describe(runs: ModelRuns, method: str) -> str:
     rows, scores = runs.rows(method), runs.scores(method)
     spread = f" ± {statistics.stdev(scores):.2f}" if len(scores) > 1 else ""
     score = f"{statistics.fmean(scores):.2f}{spread}" + ("" if "test_perplexity" in rows[0] else " %")
-    told = [f"{score}, η={rows[0]['eta']:g}", f"{_end(rows, 'learning_layers'):g} of {rows[0]['layers']} nodes learn"]
+    told = [
+        f"{score}, η={rows[0]['eta']:g}",
+        f"{mean_at(rows, 'learning_layers'):g} of {rows[0]['layers']} nodes learn",
+    ]
     if "median_cosine" in rows[0]["history"]:
         cosines = [f"{name} {_course(rows, f'{name}_cosine', '.3f')}" for name in ("median", "smallest")]
         told += [
@@ -201,16 +204,9 @@ def describe(runs: ModelRuns, method: str) -> str:
     return "; ".join(told)
 
 
-def _end(rows: Table, name: str, place: int = -1) -> float:
-    values = [row["history"][name][place] for row in rows]
-    if None in values:
-        raise MissingCellsError(f"{name} is not finite")
-    return statistics.fmean(values)
-
-
 def _course(rows: Table, name: str, form: str) -> str:
     """Return the values before training and at the end."""
-    return f"{_end(rows, name, 0):{form}} to {_end(rows, name):{form}}"
+    return f"{mean_at(rows, name, 0):{form}} to {mean_at(rows, name):{form}}"
 
 
 def _plot(record: Row, path: Path) -> None:

@@ -9,8 +9,8 @@ from typing import Any
 
 from .. import plots
 from . import _training
-from ._claims import Claim, Finding, MissingCellsError, judge
-from ._credit import run_followed
+from ._claims import Claim, Finding, judge
+from ._credit import mean_at, run_followed
 from ._declaration import presets, protocol
 from ._figure import Figure, FigureCell, FigureConfig, Finished, Row, RunContext, Table, by_slug, select
 from ._methods import CHAIN_RELATIVES, FAMILY, METHODS, PAPER_BATCH, scaled
@@ -94,18 +94,10 @@ def describe(runs: FamilyRuns, method: str) -> str:
     spread = f" ± {statistics.stdev(scores):.2f}" if len(scores) > 1 else ""
     told = [f"{statistics.fmean(scores):.2f}{spread} %, η={rows[0]['eta']:g}"]
     told.append(f"{1e3 * statistics.fmean(row['seconds_per_step'] for row in rows):.3g} ms a step")
-    told.append(f"{last(rows, 'learning_layers'):g} of {rows[0]['layers']} layers learn")
+    told.append(f"{mean_at(rows, 'learning_layers'):g} of {rows[0]['layers']} layers learn")
     if "median_cosine" in rows[0]["history"]:
-        told.append(f"median cosine to BP {last(rows, 'median_cosine'):.3f}")
+        told.append(f"median cosine to BP {mean_at(rows, 'median_cosine'):.3f}")
     return "; ".join(told)
-
-
-def last(rows: Table, name: str) -> float:
-    """Return the mean over seeds of a quantity at the last evaluation."""
-    values = [row["history"][name][-1] for row in rows]
-    if None in values:
-        raise MissingCellsError(f"{name} is not finite")
-    return statistics.fmean(values)
 
 
 def same(runs: FamilyRuns, one: str, other: str) -> Finding:

@@ -72,17 +72,16 @@ class Nudged(AbstractSolving):
         network, solver = context.policy.cast((state.network, self.keyed_solver(key)))
         problem = pose(network, batch, context.energy, context.policy)
         beta = self.beta_at(context.share(state.step))
-        energies, gradients = [], []
+        solutions, gradients = [], []
         for sign in SIGNS[self.sign]:
             precision = sign * beta * context.energy.output_weight
             nudged = eqx.tree_at(lambda at: at.energy.output_precision, problem, precision)
-            solution = infer_problem(network, nudged, solver, context.policy)
-            energies.append(solution.energy)
-            gradients.append(error_gradients(network, solution, batch.x, nudged.energy, context.policy))
+            solutions.append(infer_problem(network, nudged, solver, context.policy))
+            gradients.append(error_gradients(network, solutions[-1], batch.x, nudged.energy, context.policy))
         mean = jax.tree.map(lambda *each: sum(each[1:], start=each[0]) / len(each), *gradients)
         mean = with_penalties(mean, network, context.learned_energy)
-        loss = jnp.mean(context.energy.output_loss(solution.prediction, batch.y))
-        report = StepReport(loss, energies[0], context.gradient_sizes(mean))
+        loss = jnp.mean(context.energy.output_loss(solutions[0].prediction, batch.y))
+        report = StepReport(loss, solutions[0].energy, context.gradient_sizes(mean))
         return state.descended(mean, context), report
 
     def why_no_kernels(

@@ -8,7 +8,7 @@ import jax.random as jr
 from jaxtyping import Array, Float
 
 from ...io import checks
-from .._problem import AbstractProblem, PerSample, Unknowns, zeros
+from .._problem import AbstractProblem, PerSample, Unknowns, standard_normal, zeros
 
 LARGEST_STEPS, SMALLEST_STEPS = 32, 8
 """Lanczos steps for each end. The upper end is dense and needs more; inverting spreads the lower end."""
@@ -39,9 +39,7 @@ def _largest(apply: Callable[[Unknowns], Unknowns], problem: AbstractProblem, st
     """Return the largest eigenvalue of a symmetric map of each sample, by Lanczos steps from a random vector."""
     start = problem.start().delta
     dot = problem.dot
-    leaves, tree = jax.tree.flatten(start)
-    keys = jr.split(jr.key(0), len(leaves))
-    noise = jax.tree.unflatten(tree, [jr.normal(k, x.shape, x.dtype) for k, x in zip(keys, leaves, strict=True)])
+    noise = standard_normal(jr.key(0), start)
     steps = min(steps, problem.unknowns)
 
     def scaled(v: Unknowns, factor: PerSample) -> Unknowns:
