@@ -308,4 +308,4 @@ def test_module_needs_little():
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.startswith("1 case on ")
-    assert "[1/1] gd H=2 N=4 T=2 B=2, float32: mupc " in done.stdout and "one weight update" in done.stdout
+    assert "[1/1] gd H=2 N=4 T=2 B=2, float32: mupc " in done.stdout and "a bare weight update" in done.stdout

@@ -43,7 +43,7 @@ def test_catalogue_states_the_sizes_of_digits():
 
 
 def test_digits_without_scikit_learn(monkeypatch):
-    monkeypatch.setitem(sys.modules, "sklearn.datasets", None)
+    monkeypatch.setitem(sys.modules, "sklearn", None)
     with raises_line("digits", "pip install scikit-learn"):
         data.load("digits")
 

@@ -16,7 +16,7 @@ from mupc.inference import Batch, _dense_linearised, _infer, kernels, pose, solv
 from mupc.inference._dense_linearised import output_jacobian
 from mupc.inference._operand import WeightOperand
 from mupc.inference.kernels import _triton
-from mupc.network import _backend
+from mupc.network import _backend, as_mesh, using
 from mupc.network._activation import ACTIVATIONS
 from mupc.network._precision import POLICIES
 
@@ -129,6 +129,22 @@ def on_a_gpu(monkeypatch):
         monkeypatch.setattr(module, "backend", lambda: _backend.GPU)
 
 
+@pytest.mark.slow
+def test_every_device_runs_them_for_its_own_samples(on_a_gpu, monkeypatch):
+    used = []
+
+    def descend(problem, lr, steps, interpreted=_triton.descend):
+        used.append(problem.y.shape)
+        return interpreted(problem, lr, steps, interpret=True)
+
+    monkeypatch.setattr(_triton, "descend", descend)
+    case, mesh = posed(batch=6), jax.make_mesh((2,), ("data",), devices=jax.devices()[:2])
+    with using(as_mesh(mesh, ["data"])):
+        got = eqx.filter_jit(solve)(mupc.GradientDescent(0.2, 6), case, False).point.delta.hidden
+    assert used == [(3, 3)]
+    agree(got, plain(case, 0.2, 6))
+
+
 def test_where_they_are_used(on_a_gpu, monkeypatch):
     used = []
 
@@ -232,6 +248,7 @@ def test_error_space_with_the_jacobian_kept(width, depth, batch, skip, loss):
         np.testing.assert_allclose(kept.solve(slope, steps, tol=1e-13).hidden, want, rtol=1e-9, atol=1e-12)
 
 
+@pytest.mark.slow
 def test_the_jacobian_is_kept_as_products_read_it():
     passes = linearised(100, 6, 5, "bf16")
     jacobian = output_jacobian(passes)

@@ -125,6 +125,7 @@ def test_divergence_is_said(tol):
     assert int(solution.steps) == 400 if tol is None else int(solution.steps) < 400
 
 
+@pytest.mark.slow
 def test_infer_and_learn_inside_jit_vmap_and_grad():
     network, x, y = reference.make(activation="tanh")
 

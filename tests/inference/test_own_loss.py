@@ -61,6 +61,7 @@ def test_an_own_loss_equals_the_built_in_one(name, solver):
     jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=0, atol=1e-12), *found)
 
 
+@pytest.mark.slow
 def test_inference_and_learning_equal_descent_by_autodiff():
     network, x, y = reference.make(activation="tanh", parameterisation="ntp", use_bias=True)
     energy = mupc.Energy(huber, output_precision=0.7)
@@ -153,6 +154,7 @@ def test_training_with_an_own_loss(algorithm):
     np.testing.assert_allclose(first.losses, own.losses, rtol=1e-5)
 
 
+@pytest.mark.slow
 def test_credit_reach_knows_the_loss():
     network, x, y = reference.make(activation="tanh")
     solution = mupc.infer(network, x, y, mupc.ErrorSpace(), energy=mupc.Energy(huber, output_precision=1e-3))

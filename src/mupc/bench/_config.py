@@ -7,13 +7,15 @@ from collections.abc import Sequence
 from ..io import checks
 
 WORKLOADS = {
-    "gd": "one weight update by gradient descent, T = H",
-    "one-step": "one weight update after a single inference step, T = 1",
-    "error-space": "one weight update in error space",
-    "epoch": "training on data on the device: a step, and an evaluation",
+    "gd": "a bare weight update by gradient descent, T = H",
+    "one-step": "a bare weight update after a single inference step, T = 1",
+    "error-space": "a bare weight update in error space",
+    "epoch": "a step of fit by gradient descent, T = H, and an evaluation",
+    "epoch-error-space": "a step of fit in error space, and an evaluation",
     "grid": "fit_many against fit, one run after another",
 }
-UPDATES = ("gd", "one-step", "error-space")
+UPDATES, EPOCHS = ("gd", "one-step", "error-space"), ("epoch", "epoch-error-space")
+IN_ERROR_SPACE = ("error-space", "epoch-error-space")
 PRECISIONS = ("float32", "tf32", "bf16", "float64")
 IN_SIZE, OUT_SIZE, BATCH_SIZE = 784, 10, 64
 """MNIST's sizes, and the paper's batch."""
@@ -34,7 +36,7 @@ class BenchCase:
     @property
     def inference_steps(self) -> int | None:
         """T, or None for a workload without a number of inference steps."""
-        if self.workload == "error-space":
+        if self.workload in IN_ERROR_SPACE:
             return None
         return self.hidden_layers if self.steps is None else self.steps
 
@@ -64,7 +66,7 @@ PRESETS: dict[str, list[BenchCase]] = {
     "small": [
         *_cases("gd", (4, 8, 16), (128,)),
         *_cases("one-step error-space", (16,), (128,)),
-        *_cases("epoch", (4,), (64,)),
+        *_cases("epoch epoch-error-space", (4,), (64,)),
         *_cases("grid", (4,), (32,)),
     ],
     "cpu": [
@@ -73,7 +75,7 @@ PRESETS: dict[str, list[BenchCase]] = {
         *_cases("gd", (32,), (256,), batches=(16, 256)),
         *_cases("gd", (32,), (256,), steps=(1, 8, 128)),
         *_cases("error-space", (32,), (512,)),
-        *_cases("epoch", (8,), (128,)),
+        *_cases("epoch epoch-error-space", (8,), (128,)),
         *_cases("grid", (8,), (32,)),
     ],
     "gpu": [
@@ -81,8 +83,8 @@ PRESETS: dict[str, list[BenchCase]] = {
         *_cases("gd", (128,), (128, 1024)),
         *_cases("gd", (128,), (512,), batches=(16, 256)),
         *_cases("gd", (128,), (512,), steps=(8, 32, 512)),
-        *_cases("one-step epoch", (8, 128), (512,)),
-        *_cases("error-space", (128, 8, 32, 512), (512,)),
+        *_cases("one-step epoch epoch-error-space", (8, 128), (512,)),
+        *_cases("error-space", (128, 8, 32, 512, 1024), (512,)),
         *_cases("grid", (8,), (512,)),
     ],
 }
@@ -109,8 +111,8 @@ class BenchConfig:
     """Number format of matrix products."""
     activation: str = "relu"
     """Nonlinearity."""
-    cg_steps: int = 3
-    """Conjugate-gradient steps of error-space."""
+    cg_steps: int | None = None
+    """Conjugate-gradient steps of error-space, in every update; by default what training does."""
     repeats: int = 7
     """How often to take each time; medians are reported."""
     unrolled: bool = True

@@ -99,11 +99,11 @@ def gradient_descent_work(case: BenchCase, steps: int, precision: str) -> LeastW
     return _update_work(case, precision, _every(case) + predictions + returns + learnt, twice, once)
 
 
-def error_space_work(case: BenchCase, cg_steps: int, precision: str) -> LeastWork:
+def error_space_work(case: BenchCase, cg_steps: int | None, precision: str) -> LeastWork:
     """Count a weight update in error space: each conjugate-gradient step goes down and up all matrices except the
-    input's, and the activities follow from the errors in one more pass up. A pass reads and writes an array for each
-    layer."""
-    passes = 2 * cg_steps + 1
+    input's, and the activities follow from the errors in one more pass up. Without such steps (None) there is one pass
+    down before it. A pass reads and writes an array for each layer."""
+    passes = 2 if cg_steps is None else 2 * cg_steps + 1
     inner = passes * (_every(case) - [1, 0, 0])
     read = inner, 2 * passes * case.hidden_layers
     return _update_work(case, precision, inner + 2 * _every(case), read, read)

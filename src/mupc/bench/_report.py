@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from ._config import UPDATES, WORKLOADS
+from ._config import EPOCHS, UPDATES, WORKLOADS
 
 BenchRow = dict[str, Any]
 """What was measured for one case, as JSON has it."""
@@ -58,7 +58,7 @@ _SIZES = {"H": "hidden_layers", "N": "width", "T": "steps", "B": "batch_size"}
 _BACKPROP = {"BP ms": "times.backprop.median_s", "ms/BP": "ratios.mupc / backprop"}
 _LAYOUTS: list[tuple[str, Sequence[str], dict[str, str]]] = [
     (
-        "one weight update, next to backpropagation (BP) and the step-by-step baseline (unrolled)",
+        "a bare weight update, next to backpropagation (BP) and the step-by-step baseline (unrolled)",
         UPDATES,
         {"workload": "workload", **_SIZES, "ms": "times.mupc.median_s", "spread ±": "times.mupc.spread", **_BACKPROP}
         | {"unrolled ms": "times.unrolled.median_s", "unrolled/ms": "ratios.unrolled / mupc"},
@@ -71,9 +71,9 @@ _LAYOUTS: list[tuple[str, Sequence[str], dict[str, str]]] = [
         | {"compile s": "times.mupc.trace_compile_s", "MiB": "times.mupc.memory_bytes"},
     ),
     (
-        f"{WORKLOADS['epoch']} (alone: a bare update)",
-        ["epoch"],
-        _SIZES
+        "a step of fit, which draws its batch and steps the optimiser, and an evaluation (alone: a bare update)",
+        EPOCHS,
+        {"workload": "workload", **_SIZES}
         | {"step ms": "times.mupc.median_s", "alone ms": "times.alone.median_s", **_BACKPROP}
         | {"evaluation ms": "evaluation_s", "steps": "steps_per_epoch", "epoch s": "epoch_s"},
     ),

@@ -15,14 +15,14 @@ import numpy as np
 from jaxtyping import Array
 
 from .. import data
-from ..inference import ErrorSpace, GradientDescent, infer
+from ..inference import Energy, ErrorSpace, GradientDescent, infer
 from ..io import checks, device, json_ready, versions
-from ..learning import BP, backprop_gradients, weight_gradients
+from ..learning import BP, PC, backprop_gradients, weight_gradients
 from ..network import Network, backend, resolve_activation, resolve_precision
 from ..training import FitResult, Run, TrainConfig, fit, fit_many
 from . import _floors, _timing
 from ._baseline import baseline_update
-from ._config import BATCH_SIZE, IN_SIZE, OUT_SIZE, UPDATES, BenchCase, BenchConfig
+from ._config import BATCH_SIZE, EPOCHS, IN_SIZE, OUT_SIZE, UPDATES, BenchCase, BenchConfig
 from ._report import BenchRow
 from ._timing import Timing, compile_call
 
@@ -36,7 +36,7 @@ UNROLLED_DEPTH, UNROLLED_SECONDS = 128, 5.0
 more seconds than this for an update."""
 CALL_OVERHEAD = 1e-6
 """Below these seconds, a time measures the call."""
-SAMPLES, TEST_SAMPLES = {"epoch": 60_000, "grid": 6_400}, 10_000
+SAMPLES, TEST_SAMPLES = dict.fromkeys(EPOCHS, 60_000) | {"grid": 6_400}, 10_000
 INTERVALS = 4
 """Parts of an epoch, each with an evaluation at its end. The first does not count, because it compiles."""
 SMALL_RATE = 1e-3
@@ -55,13 +55,21 @@ def random_batch(case: BenchCase) -> tuple[Array, Array]:
     return jr.normal(jr.key(1), (case.batch_size, IN_SIZE)), jax.nn.one_hot(labels, OUT_SIZE)
 
 
+def make_algorithm(case: BenchCase, config: BenchConfig) -> PC:
+    """Return how a workload infers."""
+    if case.inference_steps is not None:
+        return PC(GradientDescent(lr=LR, steps=case.inference_steps))
+    return PC(ErrorSpace() if config.cg_steps is None else ErrorSpace(cg_steps=config.cg_steps, cg_tol=None))
+
+
 def update_functions(case: BenchCase, config: BenchConfig, precision: str) -> dict[str, Update]:
-    """Return a weight update by predictive coding, as the workload infers, and one by backpropagation."""
-    steps = case.inference_steps
-    solver = ErrorSpace(cg_steps=config.cg_steps) if steps is None else GradientDescent(lr=LR, steps=steps)
+    """Return a weight update by predictive coding, as the workload infers and with the output precision of training,
+    and one by backpropagation."""
+    algorithm = make_algorithm(case, config)
+    energy = Energy(output_precision=algorithm.defaults.output_precision)
 
     def pc(network: Network, x: Array, y: Array) -> Network:
-        return weight_gradients(network, infer(network, x, y, solver, precision=precision), x)
+        return weight_gradients(network, infer(network, x, y, algorithm.solver, energy=energy, precision=precision), x)
 
     return {"mupc": pc, "backprop": lambda n, x, y: backprop_gradients(n, x, y, precision=precision)}
 
@@ -157,8 +165,8 @@ def measure_epoch(case: BenchCase, config: BenchConfig, precision: str) -> Bench
     training = training_config(case, config, precision)
     plan = training.plan(dataset)
     training = dataclasses.replace(training, evaluate_every=max(1, plan.interval // INTERVALS))
-    solver = GradientDescent(lr=LR, steps=case.inference_steps)
-    ours, backprop = (fit(network, dataset, algorithm, config=training) for algorithm in (solver, BP()))
+    algorithms = (make_algorithm(case, config), BP())
+    ours, backprop = (fit(network, dataset, algorithm, config=training) for algorithm in algorithms)
     bare = update_functions(case, config, precision)["mupc"]
     alone = {"alone": compile_call(bare, make_network(case, config), *random_batch(case))}
     step, evaluation = _step_and_evaluation(ours)
@@ -250,7 +258,7 @@ def _loss_differences(together: Sequence[FitResult], alone: Sequence[FitResult])
     }
 
 
-MEASURES = dict.fromkeys(UPDATES, measure_update) | {"epoch": measure_epoch, "grid": measure_grid}
+MEASURES = dict.fromkeys(UPDATES, measure_update) | dict.fromkeys(EPOCHS, measure_epoch) | {"grid": measure_grid}
 
 
 def measure_case(case: BenchCase, config: BenchConfig) -> BenchRow:

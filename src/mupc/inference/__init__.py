@@ -27,6 +27,7 @@ from .solvers import (
     ErrorSpace,
     ExactLinear,
     GradientDescent,
+    LoopStatus,
     MonteCarlo,
     Optax,
     check_solver,

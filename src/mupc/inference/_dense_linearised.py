@@ -10,7 +10,7 @@ import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from ..network import backend, recurrence, returned
+from ..network import backend, on_top, recurrence, returned
 from ._dense_problem import DenseProblem, Hidden, Layer, Output
 from ._gauss_newton import AbstractGaussNewton, Force
 from ._operand import WeightOperand
@@ -93,7 +93,7 @@ class DenseLinearised(AbstractGaussNewton):
         e = self.problem.error_change(d, self.slopes * d.hidden)
         top = self._felt_at_top(self.loss_curvature(self.output_change(d)))
         back = self.slopes[:-1] * (hidden * self.problem.hidden.transpose(e[1:]))
-        own = e - returned(e, self.problem.skip) + jnp.concatenate([-back, top[None]])
+        own = e - returned(e, self.problem.skip) + on_top(-back, top[None])
         return Increments(own, None if self.problem.input is None else -first * self.problem.input.transpose(e[0]))
 
     def _felt_at_top(self, output: Output) -> Layer:

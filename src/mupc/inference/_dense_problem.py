@@ -25,12 +25,16 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from ..network import (
+    LAYERS,
     AbstractNetwork,
     Activation,
     Multipliers,
     Network,
     Outputs,
     Precision,
+    at_bottom,
+    axis_size,
+    on_top,
     recurrence,
     returned,
     skipped,
@@ -119,7 +123,7 @@ class DenseProblem(AbstractProblem[Increments]):
         else:
             into_first = first * self.input.linear(delta.input)[None]
         inner = hidden * self.hidden.linear(change[:-1])
-        return delta.hidden - skipped(delta.hidden, self.skip) - jnp.concatenate([into_first, inner])
+        return delta.hidden - skipped(delta.hidden, self.skip) - at_bottom(into_first, inner)
 
     def follow(self, errors: Increments) -> Point:
         """Return the point where the hidden errors are `errors.hidden` and δ₀ is `errors.input`, layer by layer from
@@ -147,7 +151,7 @@ class DenseProblem(AbstractProblem[Increments]):
         z = self.base + delta.hidden
         top = last * self.energy.output_weight * self.readout.transpose(self.output_error(e).T)
         inner = hidden * self.hidden.transpose(e.hidden[1:])
-        back = jnp.concatenate([inner, top[None]])
+        back = on_top(inner, top[None])
         gradient = e.hidden - returned(e.hidden, self.skip) - self.activation.derivative(z) * back
         if self.energy.decays_activities:
             gradient = gradient + self.energy.activity_decay * z
@@ -194,7 +198,9 @@ class DenseProblem(AbstractProblem[Increments]):
 
     def plan(self, steps: int, local: bool) -> WindowPlan:
         reach = max(1, self.skip)
-        if not (local and self.spreads_from_the_top and 0 < steps * reach <= WORTHWHILE * self.depth):
+        divided = axis_size(LAYERS) > 1  # the device with the last layers takes every step, so that none waits for less
+        grows = local and self.spreads_from_the_top and not divided
+        if not (grows and 0 < steps * reach <= WORTHWHILE * self.depth):
             cut = self.cut([self.depth])
             return WindowPlan([Window(cut, steps)], cut)
         parts = window_sizes(self.depth, reach, steps)

@@ -17,7 +17,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Int
 
-from ._problem import AbstractLinearised, AbstractProblem, Increments, PerSample, Point, add, zeros
+from ..network import Scalar
+from ._problem import AbstractLinearised, AbstractProblem, Descent, Increments, PerSample, Point, add, zeros
 
 UNROLL = 4
 """Up to this many conjugate-gradient steps are compiled one by one; more run in a loop."""
@@ -89,6 +90,32 @@ class AbstractGaussNewton(AbstractLinearised[Increments]):
             rest = jax.tree.map(lambda z: energy.activity_decay * z, self.problem.activities(self.point.delta))
         pulled = self.apply_inverse_transpose(Force(self.output_signal(), rest))
         return Increments(add(self.point.errors.hidden, pulled.hidden), pulled.input)
+
+    @property
+    def bounds_descent(self) -> bool:
+        energy = self.problem.energy
+        return energy.has_convex_loss and not (energy.decays_activities or self.problem.singular)
+
+    def descent(self, rhs: Increments, along: Array) -> Descent:
+        """Describe the step of length α along the steepest descent r. It leaves the residual
+
+            (1 − α) r − α λ JᵀS·along,      along = J·r, the change of the output.
+
+        No eigenvalue of the Hessian is below 1, so that further steps gain at most half the residual's square. It
+        has one unknown part, |Jᵀv|² ≤ |J|²·|v|², with |J|² taken to be the largest |J·r|²/|r|² in the batch."""
+        curved = self.loss_curvature(along)
+        squares, weight = self.problem.dot(rhs, rhs), self.problem.energy.output_weight
+        bend = weight * self.problem.output_dot(curved, along)
+        most = jnp.max(_ratio(self.problem.output_dot(along, along), squares))
+        back = weight**2 * most * self.problem.output_dot(curved, curved)
+
+        def left(length: PerSample) -> Scalar:
+            rest = (1 - length) ** 2 * squares - 2 * length * (1 - length) * bend + length**2 * back
+            gain = jnp.sum(2 * length * squares - length**2 * (squares + bend))
+            return jnp.where(gain > 0, jnp.sum(rest) / gain, jnp.inf)
+
+        best = _ratio(squares, squares + bend)
+        return Descent(best, left(jnp.ones_like(best)), left(best))
 
     def solve(self, rhs: Increments, steps: int | None, tol: float = 0.0) -> Increments:
         """Return (I + λ JᵀSJ + α A⁻ᵀA⁻¹)⁻¹·rhs for each sample, by conjugate gradients. A free z₀, which has no error

@@ -1,13 +1,18 @@
 """`infer`: minimise the energy over the activities."""
 
+import dataclasses
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import jax.random as jr
+from jax.sharding import Mesh
 from jaxtyping import Array, PyTree
 
 from ..io import checks
 from ..network import (
+    DATA,
+    LAYERS,
     AbstractNetwork,
     Inputs,
     Precision,
@@ -15,10 +20,20 @@ from ..network import (
     Rows,
     as_floating,
     as_inputs,
+    as_mesh,
+    axis_size,
     backend,
     check_key,
+    check_layers,
     check_network,
+    check_rows,
+    constrain,
+    fetch,
+    put,
+    put_spread,
     resolve_precision,
+    using,
+    whole,
 )
 from ._chain_problem import warn_of_rounding
 from ._dense_problem import pose
@@ -41,6 +56,7 @@ def infer(
     key: PRNGKeyArray | None = None,
     precision: str | None = None,
     history: bool = False,
+    mesh: Mesh | None = None,
 ) -> Solution:
     """Minimise the energy (Eq. 1) over the activities, with inputs and targets held fixed.
 
@@ -57,6 +73,7 @@ def infer(
     - `activities`: start here instead of at the forward pass.
     - `precision`: `"float32"`, `"tf32"`, `"bf16"` or `"float64"`; by default that of the weights, in full.
     - `history`: also return the energy and gradient norm at every step.
+    - `mesh`: devices to divide the work over, as for `mupc.fit`. The solution comes back on one of them.
 
     **Returns:** a `mupc.Solution`.
 
@@ -92,7 +109,14 @@ def infer(
         start = jax.tree.map(lambda stack: as_floating("activities", stack), activities)
     batch = Batch(inputs, targets, start, free_input=x is None)
     network, batch, solver = policy.cast((network, batch, traced(solver)))
-    solution = infer_batch(network, batch, solver, energy, policy, history)
+    if (mesh := as_mesh(mesh, (DATA, LAYERS))) is None:
+        solution = infer_batch(network, batch, solver, energy, policy, history)
+    else:
+        check_rows("x", len(inputs), mesh)
+        check_layers(network, mesh)
+        arguments = put_spread(network, mesh), *put((batch, solver), mesh)
+        with using(mesh):
+            solution = fetch(_infer_divided(*arguments, energy, policy, history))
     if solver.local:
         warn_of_rounding(network, batch, solution, policy)
     return solution
@@ -121,6 +145,21 @@ def infer_batch(
 ) -> Solution:
     """Run `infer` on arguments that are checked and cast."""
     return infer_problem(network, pose(network, batch, energy, policy), solver, policy, history)
+
+
+@eqx.filter_jit
+def _infer_divided(
+    network: AbstractNetwork,
+    batch: Batch,
+    solver: AbstractSolver,
+    energy: Energy,
+    policy: Precision,
+    history: bool,
+) -> Solution:
+    """Run `infer_batch` with the batch divided over the mesh in use."""
+    x, y = constrain((batch.x, batch.y), DATA)
+    batch = dataclasses.replace(batch, x=x, y=y)
+    return constrain(infer_batch(whole(network), batch, solver, energy, policy, history))
 
 
 def infer_problem(
@@ -155,5 +194,5 @@ def why_no_kernels(
         return "only plain gradient descent has them"
     if solver.plain_rate is None:
         return "they take a given rate, without momentum or tolerance"
-    x, y = (jnp.zeros((1, *shape), policy.dtype) for shape in ((network.in_size,), network.output_shape))
+    x, y = (jnp.zeros((axis_size(DATA), *shape), policy.dtype) for shape in ((network.in_size,), network.output_shape))
     return why_plain(eqx.filter_eval_shape(pose, network, Batch(x, y, free_input=free_input), energy, policy))

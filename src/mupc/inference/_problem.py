@@ -82,6 +82,15 @@ class Arrays(NamedTuple):
     output: Outputs
 
 
+class Descent(NamedTuple):
+    """What a step of steepest descent in the errors achieves: its best length for each sample, and bounds on the
+    decrease of the energy that it leaves to further steps, as shares of its own: at length 1, and at the best."""
+
+    best: PerSample
+    left_at_one: Scalar
+    left_at_best: Scalar
+
+
 class AbstractLinearised(eqx.Module, Generic[Unknowns]):
     """A problem linearised at a point."""
 
@@ -92,6 +101,15 @@ class AbstractLinearised(eqx.Module, Generic[Unknowns]):
     @abc.abstractmethod
     def error_gradient(self) -> Unknowns:
         """Return ∂F/∂e, in which every layer has a part of the same order."""
+
+    @property
+    @abc.abstractmethod
+    def bounds_descent(self) -> bool:
+        """Whether `descent` is defined."""
+
+    @abc.abstractmethod
+    def descent(self, rhs: Unknowns, along: Array) -> Descent:
+        """Describe a step along the steepest descent `rhs`, from the change of the output that a whole step makes."""
 
     @abc.abstractmethod
     def solve(self, rhs: Unknowns, steps: int | None, tol: float = 0.0) -> Unknowns:

@@ -9,7 +9,8 @@ from ._files import cache_folder
 
 FOLDER, SECONDS = "jax_compilation_cache_dir", "jax_persistent_cache_min_compile_time_secs"
 """JAX's settings for where to keep programs, and how long one must take to compile to be worth keeping."""
-WORTH = 0.2
+WORTH = 0.0
+"""Keep all: a start compiles dozens of small ones, and reading a file is quicker than compiling any of them."""
 JAX_WORTH = 1.0
 """JAX's own default."""
 

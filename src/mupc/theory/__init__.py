@@ -20,3 +20,37 @@ from ._landscape import Landscape, descent_path, landscape
 from ._laws import Law, marchenko_pastur, semicircle
 from ._spectrum import DENSE_LIMIT, Lanczos, Spectrum, spectrum
 from ._theorems import BackpropLimit, Convexity, FreeOutput, backprop_limit, convexity, free_output
+
+__all__ = [
+    "BackpropLimit",
+    "Condition",
+    "Convexity",
+    "FreeOutput",
+    "HessianBlocks",
+    "Lanczos",
+    "Landscape",
+    "Law",
+    "Spectrum",
+    "activity_hessian",
+    "backprop_limit",
+    "condition_number",
+    "convexity",
+    "descent_path",
+    "ep_energy",
+    "ep_gradient",
+    "ep_hessian",
+    "ep_solution",
+    "equilibrium",
+    "equilibrium_energy",
+    "equilibrium_gradients",
+    "forward_sizes",
+    "free_output",
+    "hessian_blocks",
+    "is_quadratic",
+    "landscape",
+    "loss_energy_ratio",
+    "marchenko_pastur",
+    "rescaling",
+    "semicircle",
+    "spectrum",
+]

@@ -5,8 +5,7 @@ from collections.abc import Callable
 from typing import Unpack
 
 import numpy as np
-import scipy.linalg as sl
-import scipy.sparse.linalg as ssl
+import scipy
 from jaxtyping import Float64
 
 from ..inference import Energy
@@ -84,7 +83,7 @@ class Cholesky:
                 top = max(rows.start, j)
                 diagonals[top - j : rows.stop - j, j] = sign * block[top - rows.start :, j - columns.start]
         diagonals[0] += shift
-        self._factor = sl.cholesky_banded(diagonals, overwrite_ab=True, lower=True, check_finite=False)
+        self._factor = scipy.linalg.cholesky_banded(diagonals, overwrite_ab=True, lower=True, check_finite=False)
 
     @property
     def log_determinant(self) -> float:
@@ -93,7 +92,7 @@ class Cholesky:
 
     def solve(self, vectors: Vectors) -> Vectors:
         """Multiply a vector, (size,), or several, (size, k), by (sign·H + shift·I)⁻¹, in O(size·b) each."""
-        return sl.cho_solve_banded((self._factor, True), vectors, check_finite=False)
+        return scipy.linalg.cho_solve_banded((self._factor, True), vectors, check_finite=False)
 
 
 def condition_number(
@@ -162,8 +161,10 @@ def _lowest(blocks: HessianBlocks, shift: float, factor: Cholesky) -> float:
 def leading(size: int, product: Callable[[Vector], Vector], tol: float = TOL) -> tuple[float, Vector]:
     """Return the largest eigenvalue of a symmetric map, to the relative tolerance `tol`, and a unit eigenvector."""
     start = np.random.default_rng(0).standard_normal(size)
-    operator = ssl.LinearOperator((size, size), matvec=lambda v: product(v.ravel()), dtype=np.float64)
-    values, vectors = ssl.eigsh(operator, 1, which="LA", v0=start, ncv=min(KRYLOV, size), tol=tol, maxiter=1000)
+    operator = scipy.sparse.linalg.LinearOperator((size, size), matvec=lambda v: product(v.ravel()), dtype=np.float64)
+    values, vectors = scipy.sparse.linalg.eigsh(
+        operator, 1, which="LA", v0=start, ncv=min(KRYLOV, size), tol=tol, maxiter=1000
+    )
     return float(values[0]), vectors[:, 0]
 
 

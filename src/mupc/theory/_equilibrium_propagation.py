@@ -10,7 +10,7 @@ import warnings
 import jax
 import jax.numpy as jnp
 import numpy as np
-import scipy.linalg as sl
+import scipy
 from jaxtyping import Array, ArrayLike, Float, Float64
 
 from ..inference import as_targets, check_activities
@@ -150,9 +150,9 @@ def ep_solution(network: Network, x: Rows, y: Rows | None = None, *, nudge: floa
     hessian, drive, _ = _quadratic(network, x, y, nudge)
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("error", sl.LinAlgWarning)
-            return _split(network, sl.solve(hessian, drive.T, assume_a="sym").T)
-    except (np.linalg.LinAlgError, sl.LinAlgWarning):
+            warnings.simplefilter("error", scipy.linalg.LinAlgWarning)
+            return _split(network, scipy.linalg.solve(hessian, drive.T, assume_a="sym").T)
+    except (np.linalg.LinAlgError, scipy.linalg.LinAlgWarning):
         raise ValueError(
             f"the Hessian of equilibrium propagation is singular at nudge={nudge:g}, so the solution is not unique. "
             "Change the nudge or the weights."

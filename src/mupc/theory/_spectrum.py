@@ -6,7 +6,7 @@ from typing import Literal, Unpack
 import jax
 import jax.numpy as jnp
 import numpy as np
-import scipy.linalg as sl
+import scipy
 from jaxtyping import ArrayLike, Float64
 
 from ..inference import Energy
@@ -189,7 +189,7 @@ def _dense(blocks: HessianBlocks) -> Values:
         with jax.enable_x64(True):
             return np.asarray(jnp.linalg.eigvalsh(jnp.asarray(blocks.dense()), symmetrize_input=False))
     whole = blocks.dense().T  # the same matrix, in the order in which LAPACK can overwrite it
-    return sl.eigvalsh(whole, overwrite_a=True, check_finite=False)
+    return scipy.linalg.eigvalsh(whole, overwrite_a=True, check_finite=False)
 
 
 def _lanczos(blocks: HessianBlocks, settings: Lanczos) -> tuple[Vectors, Vectors]:
@@ -220,7 +220,7 @@ def _quadrature(diagonals: Vectors, subdiagonals: Vectors) -> tuple[Values, Valu
     found = []
     for diagonal, below in zip(diagonals, subdiagonals, strict=True):
         length = len(below) if np.all(below[:-1]) else int(np.argmin(below)) + 1
-        values, vectors = sl.eigh_tridiagonal(diagonal[:length], below[: length - 1])
+        values, vectors = scipy.linalg.eigh_tridiagonal(diagonal[:length], below[: length - 1])
         found.append((values, vectors[0] ** 2 / len(diagonals)))
     values, weights = zip(*found, strict=True)
     return np.concatenate(values), np.concatenate(weights)

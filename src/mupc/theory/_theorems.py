@@ -44,6 +44,7 @@ class Convexity:
 
     @property
     def holds(self) -> bool:
+        """Whether the theorem holds, by the evidence that could be had."""
         if self.evidence == "determinants":
             return abs(self.log_determinant - self.log_rescaling) <= self.tolerance
         return self.definite.startswith("positive")

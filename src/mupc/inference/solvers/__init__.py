@@ -1,6 +1,6 @@
 """Inference solvers: one file each, one loop for all."""
 
-from ._base import AbstractSolver, AbstractStochasticSolver, AbstractTunableSolver, check_solver, traced
+from ._base import AbstractSolver, AbstractStochasticSolver, AbstractTunableSolver, LoopStatus, check_solver, traced
 from ._error_space import ErrorSpace
 from ._exact_linear import ExactLinear
 from ._gradient_descent import MARGIN, GradientDescent

@@ -9,7 +9,7 @@ from jaxtyping import Array, Bool, Int
 
 from ...io import checks
 from ...network import Real, Scalar
-from .._problem import AbstractProblem, PerSample, Point, Unknowns
+from .._problem import AbstractProblem, PerSample, Point, Unknowns, zeros
 from .._solution import RESULTS
 from ._base import AbstractSolver, LoopStatus, Stop, check_limits, converged_below, either
 
@@ -37,6 +37,10 @@ class ErrorSpace(AbstractSolver[_Energies]):
     network needs one outer step, others a few, with a line search for each sample. As the energy's `output_precision`
     λ goes to zero the weight gradients become backpropagation's.
 
+    A small λ needs even less. With a single outer step, the solver first tries steepest descent, at the price of one
+    pass down and one pass up. From the output there it bounds what conjugate gradients could still gain, and does
+    without them if that is little.
+
     **Arguments:**
 
     - `steps`: outer steps, each of which linearises the network again. One is enough for training.
@@ -45,6 +49,8 @@ class ErrorSpace(AbstractSolver[_Energies]):
       energy by less than the fraction `energy_tol` (by default `tol`) of the decrease so far, as happens at minima
       on the kinks of ReLU networks, where the gradient does not vanish. `solution.result` says which.
     - `halvings`: how often the line search may halve its step; 0 for none.
+    - `cg_tol`: do without conjugate gradients if steepest descent leaves them at most this share of its own decrease
+      of the energy, summed over the batch. None never does, and neither do several outer steps or `cg_steps=None`.
 
     **Example:**
 
@@ -64,14 +70,16 @@ class ErrorSpace(AbstractSolver[_Energies]):
     tol: Real | None = None
     energy_tol: Real | None = None
     halvings: int = 10
+    cg_tol: Real | None = 0.005
 
     def __check_init__(self) -> None:
         check_limits(self.steps, self.tol)
         checks.integer("halvings", self.halvings, 0)
         if self.cg_steps is not None:
             checks.integer("cg_steps", self.cg_steps, 1)
-        if self.energy_tol is not None:
-            checks.number("energy_tol", self.energy_tol, at_least=0)
+        for name in ("energy_tol", "cg_tol"):
+            if getattr(self, name) is not None:
+                checks.number(name, getattr(self, name), at_least=0)
 
     @property
     def local(self) -> bool:
@@ -84,38 +92,50 @@ class ErrorSpace(AbstractSolver[_Energies]):
     def step(
         self, problem: AbstractProblem[Unknowns], point: Point, gradient: Unknowns, state: _Energies
     ) -> tuple[Point, _Energies]:
-        linear = problem.linearise(point).with_jacobian()
-        slope = linear.error_gradient()
+        linear = problem.linearise(point)
+        downhill = jax.tree.map(jnp.negative, linear.error_gradient())
+        start, whole = problem.as_unknowns(point), jnp.ones_like(state.values)
         eps = float(jnp.finfo(state.values.dtype).eps)
-        change = linear.solve(jax.tree.map(jnp.negative, slope), self.cg_steps, tol=eps)
-        promised = -problem.dot(slope, change) / 2
-        start = problem.as_unknowns(point)
 
-        def attempt(length: PerSample) -> _Attempt:
+        def attempt(change: Unknowns, length: PerSample) -> _Attempt:
+            promised = problem.dot(downhill, change) / 2
             moved = problem.follow(problem.move(start, length, change))
             values = problem.values(moved)
             enough = values <= state.values - ENOUGH * length * promised + 8 * eps * jnp.abs(state.values)
             return _Attempt(moved, values, enough)
 
-        found = self._search(attempt, jnp.ones_like(state.values))
+        if self.steps > 1 or self.cg_steps is None or self.cg_tol is None or not linear.bounds_descent:
+            change = linear.with_jacobian().solve(downhill, self.cg_steps, tol=eps)
+            found, count = attempt(change, whole), 1
+        else:
+            found, count = attempt(downhill, whole), 0
+            descent = linear.descent(downhill, found.point.errors.output - point.errors.output)
+            done = (descent.left_at_one <= self.cg_tol) & jnp.all(found.enough)
+            found = found._replace(enough=jnp.broadcast_to(done, found.enough.shape))
+            change = _if_needed(
+                ~done & ~(descent.left_at_best <= self.cg_tol),
+                lambda: linear.with_jacobian().solve(downhill, self.cg_steps, tol=eps),
+                problem.move(zeros(downhill), descent.best, downhill),
+            )
+        found = self._search(lambda length: attempt(change, length), found, count)
         return found.point, _Energies(found.values, state.first, jnp.mean(state.values))
 
-    def _search(self, attempt: Callable[[PerSample], _Attempt], length: PerSample) -> _Attempt:
-        """Halve each sample's step until it lowers the energy enough; if none does, do not move it."""
+    def _search(self, attempt: Callable[[PerSample], _Attempt], found: _Attempt, count: int) -> _Attempt:
+        """Halve each sample's step until it lowers the energy enough; if none does, do not move it. A `count` of 0 says
+        that `found` comes from another direction: then the first attempt takes the whole step."""
+        last = self.halvings + 1 if self.halvings else 0
 
         def unfinished(carry: tuple) -> Bool[Array, ""]:
-            return (carry[0] <= self.halvings) & ~jnp.all(carry[2].enough)
+            return (carry[0] <= last) & ~jnp.all(carry[2].enough)
 
         def shorten(carry: tuple[Int[Array, ""], PerSample, _Attempt]) -> tuple[Int[Array, ""], PerSample, _Attempt]:
             count, length, found = carry
-            length = jnp.where(found.enough, length, length / 2)
-            length = jnp.where(count == self.halvings, jnp.where(found.enough, length, 0), length)
+            shorter = jnp.where(count == last, 0, length / 2)
+            length = jnp.where(found.enough | (count == 0), length, shorter)
             return count + 1, length, attempt(length)
 
-        found = attempt(length)
-        if not self.halvings:
-            return found
-        ended: tuple[Any, Any, _Attempt] = jax.lax.while_loop(unfinished, shorten, (jnp.zeros((), int), length, found))
+        carry = jnp.full((), count), jnp.ones_like(found.values), found
+        ended: tuple[Any, Any, _Attempt] = jax.lax.while_loop(unfinished, shorten, carry)
         return ended[2]
 
     def terminate(self, state: _Energies, progress: LoopStatus) -> Stop | None:
@@ -127,3 +147,14 @@ class ErrorSpace(AbstractSolver[_Energies]):
         why: Any = RESULTS.settled
         settled = state.before - now <= limit * (state.first - now), why
         return settled if converged is None else either(converged, settled)
+
+
+def _if_needed(needed: Bool[Array, ""], compute: Callable[[], Unknowns], otherwise: Unknowns) -> Unknowns:
+    """Return what `compute` does if it is needed. A loop of at most one turn takes the place of a conditional, which
+    would always compute both branches when many networks train at once."""
+
+    def turn(carry: tuple[Bool[Array, ""], Unknowns]) -> tuple[Bool[Array, ""], Unknowns]:
+        return jnp.zeros_like(carry[0]), compute()
+
+    ended: tuple[Any, Unknowns] = jax.lax.while_loop(lambda carry: carry[0], turn, (needed, otherwise))
+    return ended[1]

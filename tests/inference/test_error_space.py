@@ -1,0 +1,92 @@
+"""Error space does without conjugate gradients where a bound says that they would gain little."""
+
+import jax
+import jax.numpy as jnp
+import jax.random as jr
+import numpy as np
+import pytest
+
+import mupc
+from mupc.inference import Batch, pose
+from mupc.network import POLICIES
+
+X = jr.normal(jr.key(1), (12, 6))
+
+
+def small_network(outputs: int, activation: str = "tanh", scale: float = 1.0) -> mupc.Network:
+    network = mupc.Network(6, outputs, 16, 5, activation=activation, key=jr.key(0))
+    return jax.tree.map(lambda leaf: scale * leaf, network)
+
+
+def decrease(network: mupc.Network, y: jax.Array, energy: mupc.Energy, **settings: object) -> float:
+    start = mupc.infer(network, X, y, mupc.ErrorSpace(steps=0), energy=energy).energy
+    return float(start - mupc.infer(network, X, y, mupc.ErrorSpace(**settings), energy=energy).energy)
+
+
+def injected_loss(network: mupc.Network, errors: jax.Array, y: jax.Array) -> jax.Array:
+    """The loss of a pass up in which every layer has an error of its own, layer by layer."""
+    first, hidden, last = network.multipliers
+    z = first * X @ network.input.weight.T + errors[0]
+    for weight, own in zip(network.hidden.weight, errors[1:], strict=True):
+        z = z + hidden * jnp.tanh(z) @ weight.T + own
+    return jnp.sum((last * jnp.tanh(z) @ network.readout.weight.T - y) ** 2) / 2
+
+
+def test_a_small_output_precision_needs_one_gradient() -> None:
+    network, y = small_network(3), jr.normal(jr.key(2), (12, 3))
+    solution = mupc.infer(network, X, y, mupc.ErrorSpace(), energy=mupc.Energy(output_precision=1e-4))
+    expected = -1e-4 * jax.grad(lambda e: injected_loss(network, e, y))(jnp.zeros_like(solution.errors))
+    np.testing.assert_allclose(solution.errors, expected, rtol=1e-9, atol=1e-16)
+
+
+@pytest.mark.parametrize("loss", ["mse", pytest.param("cross-entropy", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("precision", [0.01, 0.3, 1.0])
+def test_the_energy_falls_by_99_percent_of_what_conjugate_gradients_reach(loss: str, precision: float) -> None:
+    network, y = small_network(3, "relu", 4.0), jax.nn.one_hot(jr.randint(jr.key(2), (12,), 0, 3), 3)
+    energy = mupc.Energy(loss=loss, output_precision=precision)
+    assert decrease(network, y, energy) >= 0.99 * decrease(network, y, energy, cg_tol=None) > 0
+
+
+@pytest.mark.parametrize("outputs", [1, 3])
+def test_the_bound_holds_on_a_linear_network(outputs: int) -> None:
+    """Compare it with the exact minimum of the same quadratic. With one output, |J|² is known exactly."""
+    network, y = small_network(outputs, "linear"), jr.normal(jr.key(2), (12, outputs))
+    energy = mupc.Energy(output_precision=0.1)
+    problem = pose(network, Batch(X, y), energy, POLICIES["float64"])
+    start = problem.start()
+    linear = problem.linearise(start)
+    downhill = jax.tree.map(jnp.negative, linear.error_gradient())
+    whole = problem.follow(downhill)
+    found = linear.descent(downhill, whole.errors.output - start.errors.output)
+    best = problem.follow(problem.move(jax.tree.map(jnp.zeros_like, downhill), found.best, downhill))
+    least = mupc.infer(network, X, y, mupc.ExactLinear(), energy=energy).energy
+    before = problem.value(start)
+    for point, bound in ((whole, found.left_at_one), (best, found.left_at_best)):
+        left = (problem.value(point) - least) / (before - problem.value(point))
+        assert left <= bound + 1e-9
+        assert bound < 0.01  # it says something
+    if outputs == 1:  # one direction: the best length is the minimum
+        assert abs(found.left_at_best) < 1e-9
+
+
+def test_samples_that_the_trial_would_harm_are_not_taken_from_it() -> None:
+    """A step of steepest descent is far too long here, so conjugate gradients decide."""
+    network, y = small_network(3, "relu", 30.0), jr.normal(jr.key(2), (12, 3))
+    energy = mupc.Energy(output_precision=10.0)
+    found, plain = (mupc.infer(network, X, y, mupc.ErrorSpace(cg_tol=tol), energy=energy) for tol in (0.005, None))
+    np.testing.assert_allclose(found.errors, plain.errors, rtol=1e-8, atol=1e-12)
+
+
+@pytest.mark.parametrize("settings", [{"steps": 2}, {"cg_steps": None}], ids=["steps", "cg_steps"])
+def test_who_asks_for_the_equilibrium_gets_conjugate_gradients(settings: dict) -> None:
+    network, y = small_network(3), jr.normal(jr.key(2), (12, 3))
+    energy = mupc.Energy(output_precision=0.01)
+    found, plain = (
+        mupc.infer(network, X, y, mupc.ErrorSpace(**settings, **more), energy=energy) for more in ({}, {"cg_tol": None})
+    )
+    np.testing.assert_allclose(found.errors, plain.errors, rtol=1e-8, atol=1e-12)
+
+
+def test_a_negative_cg_tol_is_refused() -> None:
+    with pytest.raises(ValueError, match="cg_tol"):
+        mupc.ErrorSpace(cg_tol=-1)
