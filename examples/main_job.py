@@ -28,7 +28,7 @@ from rich.console import Console
 from rich.table import Table
 
 from mupc.cli.config import TrainFlags
-from mupc.cli.flags import TrainOutputFlags
+from mupc.cli.flags import MachineFlags, TrainOutputFlags
 from mupc.cli.run_folder import RunFolder
 from mupc.cli.runner import Session
 from mupc.cli.train import SafetyFlags
@@ -85,7 +85,7 @@ def _run(seed: int, out: str | None, session: Session) -> int:
         console.print(f"\n{name}", style="bold", highlight=False)
         place = folder / name.lower().replace(" ", "-")
         config = dataclasses.replace(config, seed=seed)
-        summaries[name] = train(config, TrainOutputFlags(out=str(place)), SafetyFlags(), session)
+        summaries[name] = train(config, TrainOutputFlags(out=str(place)), SafetyFlags(), MachineFlags(), session)
         lines = (place / "metrics.jsonl").read_text(encoding="utf-8").splitlines()
         curves[name] = [json.loads(line) for line in lines]
         if summaries[name]["interrupted"]:

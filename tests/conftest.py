@@ -17,6 +17,8 @@ from hypothesis import HealthCheck, settings
 
 FASTER = "--xla_cpu_use_fusion_emitters=false --xla_cpu_parallel_codegen_split_count=1"
 """With these, compiling takes half as long. XLA reads its flags when it compiles the first program."""
+DEVICES = "--xla_force_host_platform_device_count=8"
+"""For tests of several devices. All others compute on the first."""
 
 WORKER = "PYTEST_XDIST_WORKER" in os.environ
 KEPT = os.environ.get("MUPC_TEST_CACHE")
@@ -24,7 +26,7 @@ KEPT = os.environ.get("MUPC_TEST_CACHE")
 CACHE = os.environ["JAX_COMPILATION_CACHE_DIR"] if WORKER else KEPT or tempfile.mkdtemp(prefix="mupc-tests-")
 
 if FASTER not in os.environ.get("XLA_FLAGS", ""):
-    os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} {FASTER}"
+    os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} {FASTER} {DEVICES}"
 for name, value in {
     "jax_disable_most_optimizations": True,
     "jax_compilation_cache_dir": CACHE,

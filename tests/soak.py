@@ -19,7 +19,7 @@ from rich.console import Console
 
 import mupc
 from mupc.cli.config import TrainFlags
-from mupc.cli.flags import TrainOutputFlags
+from mupc.cli.flags import MachineFlags, TrainOutputFlags
 from mupc.cli.runner import Session
 from mupc.cli.train import SafetyFlags
 from mupc.cli.train_job import train
@@ -61,7 +61,9 @@ def train_long(folder, steps):
     watch = Watch()
     config = TrainFlags(width=16, hidden_layers=3, epochs=steps / STEPS_PER_EPOCH, evaluate_every=40)
     session = Session("soak", Console(quiet=True), watch)
-    summary = train(config, TrainOutputFlags(out=str(folder)), SafetyFlags(checkpoint_every=20), session)
+    summary = train(
+        config, TrainOutputFlags(out=str(folder)), SafetyFlags(checkpoint_every=20), MachineFlags(), session
+    )
     assert summary["steps"] == steps, summary
     return watch.samples
 

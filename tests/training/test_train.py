@@ -56,6 +56,7 @@ def plain_training(net, data, batch_size, steps, rate, gradients_of):
     return params
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("evaluate_every", [None, 4])
 def test_fit_equals_a_plain_loop(evaluate_every):
     data, net = dataset(), network()

@@ -3,7 +3,7 @@
 import dataclasses
 import functools
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -12,6 +12,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import jax.random as jr
+from jax.sharding import Mesh
 
 from .. import data
 from ..data import Dataset
@@ -26,7 +27,7 @@ from ..inference import (
     Optax,
     infer,
 )
-from ..io import checks
+from ..io import checks, process_count
 from ..learning import (
     ALM,
     BP,
@@ -39,7 +40,7 @@ from ..learning import (
     EquilibriumPropagation,
     Nudged,
 )
-from ..network import PARAMETERISATIONS, AbstractNetwork, Chain, Network, models
+from ..network import PARAMETERISATIONS, AbstractNetwork, Chain, Network, make_mesh, models
 from ..training import TrainConfig, check_room
 from .config import METHOD_FLAGS, SOLVER_FLAGS, TrainFlags, pick
 from .flags import ACTIVITY_LR, DEFAULT_SOLVERS, TEST, InferenceFlags, SizeFlags, SourceFlags
@@ -157,6 +158,24 @@ def make_energy(flags: TrainFlags) -> Energy:
     """Return the energy."""
     options = pick(flags, Energy)
     return Energy(**options if METHODS[flags.method].infers else options | {"activity_decay": 0.0})
+
+
+def parse_devices(text: str | None, known: Sequence[str]) -> Mesh | None:
+    """Return the mesh that --devices asks for, such as 8 or data=2,layers=4. A number alone is for the first of the
+    `known` axes."""
+    if text is None and process_count() == 1:
+        return None
+    text = str(jax.device_count()) if text is None else text
+    sizes: dict[str, int] = {}
+    for part in text.split(",") if "=" in text else [f"{known[0]}={text}"]:
+        axis, _, size = (word.strip() for word in part.partition("="))
+        if axis not in known:
+            raise checks.unknown("devices", axis, known)
+        if axis in sizes or not (size.isdecimal() and int(size)):
+            cure = f"Write a number such as 8, or {' and '.join(known)} with a number each: {known[0]}=2,{known[1]}=4."
+            raise checks.ArgumentError("devices", f"= {text} is not a number of devices for each axis.", cure)
+        sizes[axis] = int(size)
+    return make_mesh(sizes)
 
 
 def train_config(flags: TrainFlags, dataset: Dataset, **settings: Any) -> TrainConfig:

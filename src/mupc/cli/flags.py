@@ -51,6 +51,7 @@ ActivityRate = Annotated[
 ]
 RateScalingFlag = Annotated[RateScaling | None, hint("(default: mup with μPC, others none)")]
 TEST = 0.2
+Devices = Annotated[str | None, hint("(default: one)", "N|AXIS=N,...")]
 DataDir = Annotated[str | None, hint("(default: the system's, then the cache)", "DIR")]
 
 
@@ -275,3 +276,19 @@ class TrainOutputFlags(FigureFlags):
     """Repeat the run of this config.json. Other flags override it; another --solver starts from its own defaults."""
     tensorboard: bool = True
     """Write TensorBoard events into the run folder."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class MachineFlags:
+    """Several devices or machines. docs/scaling.md says what each division gives."""
+
+    devices: Devices = None
+    """Devices to divide batches over (8, or data=8), and hidden layers (data=2,layers=4); counted over processes."""
+    coordinator: Annotated[str | None, hint("(default: found under SLURM)", "HOST:PORT")] = None
+    """Where process 0 listens when several processes train one run. Start all with the same flags but --process-id."""
+    processes: Annotated[int | None, hint("(with --coordinator)")] = None
+    """How many processes there are."""
+    process_id: Annotated[int | None, hint("(with --coordinator)")] = None
+    """The number of this one, from 0."""
+    wait: int = 60
+    """Seconds to wait for the other processes to start."""

@@ -31,13 +31,15 @@ COMMANDS = {
     "transfer": "tune on a small network, train a large one",
     "hessian": "eigenvalues and condition numbers of activity Hessians",
     "reproduce": "reproduce a figure of the paper",
-    "report": "gather reproduced figures into one report",
+    "report": "write one HTML page on runs, or on the reproduced figures",
     "bench": "measure speed, memory and compile time",
     "data": "list, fetch and check data sets",
 }
 """Each command with its line of help."""
 
 FAILURE, USAGE_ERROR, INTERRUPTED = 1, 2, 130
+LOST = ("Gloo", "NCCL", "coordination service", "CoordinationService")
+"""Words of errors that mean that another process has gone."""
 Flags = TypeVar("Flags")
 
 
@@ -134,6 +136,10 @@ def _guarded(name: str, argv: list[str]) -> int:
             flags = _parse(command, path, rest)
             screen: ScreenFlags = getattr(flags, "output", flags)
             debug = screen.debug
+            if (machines := getattr(flags, "machines", None)) is not None:
+                from .machines import connect
+
+                connect(machines)
             _choose_device(getattr(screen, "device", None))
             console = Console(quiet=screen.quiet or screen.json, highlight=False)
             summary, problem, code = command.run(flags, Session(program, console, interruption))
@@ -153,7 +159,18 @@ def _guarded(name: str, argv: list[str]) -> int:
             if debug:
                 raise
             code = USAGE_ERROR if isinstance(error, ValueError | OSError) else FAILURE
-            return complain(program, explain(error, spelling), code)
+            complain(program, explain(error, spelling), code)
+            return _leave(code)
+
+
+def _leave(code: int) -> int:
+    """Return the exit code. One of several processes exits at once instead, so that the others notice: by the rules of
+    JAX it would wait for them, and they for it."""
+    if (jax := sys.modules.get("jax")) is not None and jax.distributed.is_initialized():
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)
+    return code
 
 
 def _choose(module: Any, program: str, argv: list[str]) -> tuple[Command[Any], str, list[str]]:
@@ -239,6 +256,8 @@ def explain(error: Exception, spelling: Mapping[str, str] | None = None) -> str:
         return text
     if isinstance(error, MemoryError) or "RESOURCE_EXHAUSTED" in text:
         return "out of memory: lower --width, --hidden-layers or --batch-size."
+    if any(word in text for word in LOST):
+        return "another process of this run ended or cannot be reached: see what it said, then --resume the run."
     return f"unexpected {type(error).__name__}: {text[:200]} (repeat with --debug for the traceback)"
 
 

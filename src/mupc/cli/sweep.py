@@ -6,8 +6,9 @@ from typing import Annotated, Literal
 
 import tyro
 
+from ..io import checks
 from .config import TrainFlags, TrainingGroups, load
-from .flags import DataDir, FigureFlags, hint
+from .flags import DataDir, Devices, FigureFlags, hint
 from .runner import Command, CommandResult, Session
 
 GroupSize = Annotated[int | None, hint("(default: 32; tpe 8)")]
@@ -52,6 +53,8 @@ class SweepOutputFlags(FigureFlags):
     """Folder: new, empty, or of this sweep."""
     config: Annotated[str | None, hint("(optional)", "FILE")] = None
     """Take settings from a run's config.json. Other flags override it."""
+    devices: Devices = None
+    """Devices to divide cells over (8, or runs=8), and batches (runs=4,data=2)."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -90,12 +93,15 @@ class WorkFlags(FigureFlags):
     """The most cells to take at once."""
     data_dir: DataDir = None
     """Folder with the files of the data set on this machine."""
+    devices: Devices = None
+    """Devices of this machine to divide cells over (8, or runs=8), and batches (runs=4,data=2)."""
     retry_failed: RetryFailed = False
     """Train cells that failed with an error again. Finished cells stay as they are."""
 
 
 def run(flags: SweepFlags, session: Session) -> CommandResult:
     """Start a sweep, or go on with it."""
+    checks.need("optuna", "sweep")
     from .sweep_job import start
 
     return start(flags, session)
@@ -103,6 +109,7 @@ def run(flags: SweepFlags, session: Session) -> CommandResult:
 
 def run_worker(flags: WorkFlags, session: Session) -> CommandResult:
     """Join a sweep that exists."""
+    checks.need("optuna", "sweep")
     from .sweep_job import join
 
     return join(flags, session)

@@ -14,6 +14,7 @@ import equinox as eqx
 
 from ..data import Dataset
 from ..io import checks, counted, device, json_ready, versions
+from ..network import DATA, RUNS
 from ..sweep import CellSettings, Setting, Sweep, SweepPlan, parse_axes, work_on
 from ..training import SCORES, Run, Scratch, fit_many
 from .building import (
@@ -25,6 +26,7 @@ from .building import (
     make_energy,
     network_maker,
     number_format,
+    parse_devices,
     train_config,
 )
 from .config import FORMAT, TrainFlags, from_dict, pick
@@ -49,11 +51,15 @@ KEPT = (
 class CellTrainer:
     """Train cells together. A data set that is missing here shows at once, before this worker takes cells.
 
-    **Arguments:** the plan of the sweep, this machine's folder with data sets, and whether to end early.
+    **Arguments:** the plan of the sweep, this machine's folder with data sets, whether to end early, and the devices to
+    divide cells over, as --devices names them.
     """
 
-    def __init__(self, plan: SweepPlan, data_dir: str | None, stop: Callable[[], bool]) -> None:
+    def __init__(
+        self, plan: SweepPlan, data_dir: str | None, stop: Callable[[], bool], devices: str | None = None
+    ) -> None:
         self.plan, self.data_dir, self.stop = plan, data_dir, stop
+        self.mesh = parse_devices(devices, (RUNS, DATA))
         first = {axis.name: axis.span[0] for axis in plan.axes}
         for data in next((axis.values for axis in plan.axes if axis.name == "data"), (plan.config.get("data"),)):
             _dataset(self.config(first | {"data": data}))
@@ -108,7 +114,7 @@ class CellTrainer:
             warnings.simplefilter("ignore", RuntimeWarning)  # about divergence, which is a result here
             runs = [_run(config, dataset) for config in configs]
             settings = train_config(shared, dataset, checkpoints=None if folder is None else Scratch(folder))
-            results = fit_many(runs, dataset, config=settings, stop=self.stop)
+            results = fit_many(runs, dataset, config=settings, stop=self.stop, mesh=self.mesh)
         if any(result.stopped for result in results):
             raise KeyboardInterrupt
         seconds = (time.perf_counter() - begin) / len(cells)
@@ -153,7 +159,7 @@ def start(flags: SweepFlags, session: Session) -> CommandResult:
     plan = _plan(config, flags.search)
     limit = _group_size(sharing.group, plan)
     checks.integer("heartbeat", sharing.heartbeat, 1)
-    trainer = CellTrainer(plan, config.data_dir, session.interruption)
+    trainer = CellTrainer(plan, config.data_dir, session.interruption, flags.output.devices)
     trainer.check()
     holds = DATABASE if sharing.storage is None else RESULTS
     folder = RunFolder(flags.output.out, "sweep", resumes=holds, format=flags.output.format)
@@ -182,7 +188,7 @@ def join(flags: WorkFlags, session: Session) -> CommandResult:
     if url is None:
         raise ValueError("say which sweep to work on: its folder, or its database with --storage URL.")
     sweep = Sweep(url, flags.name, None)
-    trainer = CellTrainer(sweep.plan, flags.data_dir, session.interruption)
+    trainer = CellTrainer(sweep.plan, flags.data_dir, session.interruption, flags.devices)
     return _work(sweep, trainer, _group_size(flags.group, sweep.plan), folder, flags, session)
 
 

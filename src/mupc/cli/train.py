@@ -9,7 +9,7 @@ import tyro
 
 from ..io import checks
 from .config import TrainFlags, TrainingGroups, load, read, typed
-from .flags import TrainOutputFlags, hint
+from .flags import MachineFlags, TrainOutputFlags, hint
 from .parsing import flag
 from .runner import Command, CommandResult, Session
 
@@ -38,6 +38,7 @@ class TrainCommandFlags(TrainingGroups):
     checkpoints and TensorBoard events. Without options: 16 hidden layers on the built-in digits, in a few seconds."""
 
     safety: tyro.conf.OmitArgPrefixes[SafetyFlags]
+    machines: tyro.conf.OmitArgPrefixes[MachineFlags]
     output: tyro.conf.OmitArgPrefixes[TrainOutputFlags]
 
 
@@ -53,7 +54,7 @@ def run(flags: TrainCommandFlags, session: Session) -> CommandResult:
             raise ValueError("--checkpoint-every has no effect with --keep 0: leave one of them out.")
     from .train_job import train
 
-    summary = train(settings, flags.output, safety, session)
+    summary = train(settings, flags.output, safety, flags.machines, session)
     return CommandResult(summary, summary["message"] if summary["diverged"] else "", int(summary["diverged"]))
 
 
@@ -74,7 +75,7 @@ def defaults(
     recorded = {**read(source).safety, "resume": None}
     safety = typed(SafetyFlags, recorded, f"the 'safety' in the configuration of {source}")
     was = load(source)
-    same = TrainCommandFlags(**was.groups(), safety=safety, output=TrainOutputFlags())
+    same = TrainCommandFlags(**was.groups(), safety=safety, machines=MachineFlags(), output=TrainOutputFlags())
     if flags.safety.resume is not None:
         return same
     return dataclasses.replace(same, **was.freed_for(TrainFlags.gather(parse_over(same))).groups())

@@ -10,36 +10,43 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.sharding import Mesh
 from rich.console import Console
 
 from .. import plots
 from ..data import Dataset, targets_warning
 from ..diagnostics import CreditReach, algorithm_reach
-from ..io import checks, counted, find_checkpoint, json_ready, only_writer
+from ..io import checks, counted, find_checkpoint, gather_texts, is_first_process, json_ready, only_writer
 from ..learning import BP, SCHEDULES, AbstractAlgorithm, AbstractRelaxingAlgorithm, Amortised
-from ..network import AbstractNetwork
+from ..network import DATA, LAYERS, AbstractNetwork
 from ..prediction import RUN_MODEL, RUN_SCHEMA, Model, how_to_go_on, run_schema, save
 from ..training import BACK_TO, FitResult, TrainConfig, TrainStatus, fit
 from ..training.progress import TrainProgress
-from .building import METHODS, as_used, build, load_data, number_format, train_config
+from .building import METHODS, as_used, build, load_data, number_format, parse_devices, train_config
 from .config import FORMAT, TrainFlags, load, pick, read
-from .flags import TrainOutputFlags
+from .flags import MachineFlags, TrainOutputFlags
 from .run_folder import METRICS, RunFolder
 from .runner import Session
 from .train import SafetyFlags
 from .train_report import Record, Summary, conclude, notes, summarise, summarise_reach
 
 
-def train(given: TrainFlags, output: TrainOutputFlags, safety: SafetyFlags, session: Session) -> Summary:
+def train(
+    given: TrainFlags, output: TrainOutputFlags, safety: SafetyFlags, machines: MachineFlags, session: Session
+) -> Summary:
     """Train a network, write its run folder and return its summary, which names the folder under `out`.
 
-    **Arguments:** what to train, where to write it, what to keep and which run to go on with, and where to show it.
+    **Arguments:** what to train, where to write it, what to keep and which run to go on with, which devices take part,
+    and where to show it.
     """
+    mesh = parse_devices(machines.devices, (DATA, LAYERS))
     dataset = load_data(given)
     with number_format(given.precision):
         network, algorithm = build(given, dataset)
         flags, rules = as_used(given, dataset, network, algorithm), stopping_rules(safety)
         train_config(flags, dataset, **rules).check(network, dataset, algorithm)
+        if not is_first_process():
+            return _follow(flags, dataset, network, algorithm, safety, session, mesh)
         for line in notes(given, flags):
             session.say(f"note: {line}")
         new, name = safety.resume is None, f"{Path(flags.data).stem}-{flags.method}"
@@ -65,13 +72,33 @@ def train(given: TrainFlags, output: TrainOutputFlags, safety: SafetyFlags, sess
                     session.say(_describe_longer(config, past[-1]["step"], dataset))
                 recorder = Recorder(folder, schema, output.tensorboard, past, session.console)
                 with contextlib.closing(recorder), session.interruption.gracefully():
-                    summary = _run(flags, dataset, network, algorithm, config, recorder, session)
+                    summary = _run(flags, dataset, network, algorithm, config, recorder, session, mesh)
             except (ValueError, OSError, KeyboardInterrupt) as error:
                 if new:
                     folder.discard()
                 raise _explained(error, folder.path) from error
     conclude(given, summary, session)
     return summary
+
+
+def _follow(
+    flags: TrainFlags,
+    dataset: Dataset,
+    network: AbstractNetwork,
+    algorithm: AbstractAlgorithm,
+    safety: SafetyFlags,
+    session: Session,
+    mesh: Mesh | None,
+) -> Summary:
+    """Train with process 0, which shows and writes everything. Checkpoints are read from its folder."""
+    folder, settings = gather_texts("")[0], stopping_rules(safety)
+    if safety.keep:
+        settings = pick(safety, TrainConfig) | settings | {"checkpoints": Path(folder) / RUN_MODEL.parent}
+    config = train_config(flags, dataset, **settings)
+    hooks: Any = {"metrics": {"regime": lambda _: None}, "callbacks": [lambda _: None], "stop": session.interruption}
+    with session.interruption.gracefully():
+        result = fit(network, dataset, algorithm, config=config, mesh=mesh, **hooks)
+    return {"diverged": result.diverged, "message": result.message, "interrupted": result.stopped}
 
 
 def stopping_rules(safety: SafetyFlags) -> dict[str, Any]:
@@ -216,10 +243,12 @@ def _run(
     config: TrainConfig,
     recorder: Recorder,
     session: Session,
+    mesh: Mesh | None = None,
 ) -> Summary:
     """Train, record and draw; write the summary and return it."""
     folder, records = recorder.folder, recorder.records
     meter = ReachMeter(algorithm, config, dataset)
+    gather_texts(str(folder.path))  # for the other processes, if there are any
     begin = time.perf_counter() - (records[-1]["seconds"] if records else 0)
     result: FitResult | None = None
     size = _describe_size(flags, network)
@@ -227,15 +256,15 @@ def _run(
     own = {checks.flag_spelling(name)[2:]: getattr(flags, name) for name in METHODS[flags.method].flags}
     how += "".join(f", {name} {value}" for name, value in own.items() if value is not None)
     session.say(f"{dataset.name}: {size}, {flags.parameterisation}, {flags.method}{how}")
-    session.say(path := config.compute_path(network, algorithm))
+    session.say(path := config.compute_path(network, algorithm, mesh))
     session.say(config.describe_rates(network))
     unscaled = targets_warning(dataset.schema, dataset.train.targets)
     session.warn([unscaled] if unscaled else [])
     with recorder.progress, warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)  # about divergence, which the last lines tell
         try:
-            metrics, stop = {"regime": meter.regime}, session.interruption
-            result = fit(network, dataset, algorithm, config=config, metrics=metrics, callbacks=[recorder], stop=stop)
+            hooks: Any = {"metrics": {"regime": meter.regime}, "callbacks": [recorder], "stop": session.interruption}
+            result = fit(network, dataset, algorithm, config=config, mesh=mesh, **hooks)
         except KeyboardInterrupt:
             if not records:
                 raise

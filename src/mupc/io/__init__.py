@@ -9,5 +9,6 @@ from ._interruption import Interruption
 from ._json import json_ready, json_text
 from ._lazy import lazy_names
 from ._lock import LOCK, BusyError, only_writer
+from ._processes import any_process, check_same_run, gather_texts, is_first_process, process_count
 from ._provenance import array_checksum, device, versions
 from ._words import counted, size_in_words

@@ -36,9 +36,8 @@ class Checkpoint:
     def arrays(self) -> dict[str, np.ndarray]:
         """Return its arrays by name."""
         import numpy as np
-        import orbax.checkpoint as ocp
 
-        with _quietly(), ocp.Checkpointer(ocp.StandardCheckpointHandler()) as reader:
+        with _quietly(), _checkpointer() as reader:
             return {name: np.asarray(array) for name, array in reader.restore((self.path / ARRAYS).absolute()).items()}
 
 
@@ -82,10 +81,22 @@ def write_checkpoint(scratch: Path, arrays: dict[str, np.ndarray], about: str) -
     if shutil.disk_usage(scratch.parent).free < SPARE + sum(array.nbytes for array in arrays.values()):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))  # orbax would print a traceback
     scratch.mkdir()
-    with _quietly(), ocp.Checkpointer(ocp.StandardCheckpointHandler()) as writer:
+    with _quietly(), _checkpointer() as writer:
         writer.save((scratch / ARRAYS).absolute(), args=ocp.args.StandardSave(arrays))
     (scratch / ABOUT).write_text(about, encoding="utf-8")
     (scratch / MANIFEST).write_text(json.dumps(file_checksums(scratch)), encoding="utf-8")
+
+
+def _checkpointer() -> Any:
+    """Return orbax's reader and writer. Of several processes, each works by itself: none waits for the others."""
+    import jax
+    import orbax.checkpoint as ocp
+
+    own, options = jax.process_index(), ocp.options.MultiprocessingOptions()
+    if jax.process_count() > 1:
+        options = ocp.options.MultiprocessingOptions(own, {own}, f"process-{own}")
+    handler = ocp.StandardCheckpointHandler(multiprocessing_options=options)
+    return ocp.Checkpointer(handler, multiprocessing_options=options)
 
 
 def file_checksums(folder: Path) -> dict[str, int]:

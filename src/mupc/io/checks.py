@@ -1,6 +1,7 @@
 """Check what users pass in. Each check raises an `ArgumentError`: one line with the value and the cure."""
 
 import difflib
+import importlib.util
 import math
 import string
 from collections.abc import Callable, Iterable, Mapping
@@ -153,3 +154,9 @@ def shape(name: str, array: Any, expected: tuple[int | str, ...], cure: str) -> 
     if not fits:
         wanted = "(" + ", ".join(map(str, expected)) + ("," if len(expected) == 1 else "") + ")"
         raise ArgumentError(name, f"must have shape {wanted}, got {got}.", cure)
+
+
+def need(module: str, extra: str) -> None:
+    """Refuse to go on without a package that comes with an extra of this library."""
+    if importlib.util.find_spec(module) is None:
+        raise ValueError(f"this needs {module}, which is not installed: pip install 'mupc[{extra}]'.")

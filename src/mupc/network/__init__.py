@@ -7,11 +7,26 @@ from ._backend import Backend, backend
 from ._chain import Chain, Latent, Latents, Recipe, Stack, apply, pull, push
 from ._coerce import as_floating, as_inputs, check_key, check_network
 from ._layer import Dense
+from ._mesh import (
+    DATA,
+    LAYERS,
+    RUNS,
+    as_mesh,
+    axis_size,
+    axis_sizes,
+    check_rows,
+    constrain,
+    fetch,
+    make_mesh,
+    put,
+    size_of,
+    using,
+)
 from ._mlp import Network, forward
 from ._parameterisation import PARAMETERISATIONS, Multipliers
 from ._precision import POLICIES, Precision, resolve_precision
 from ._rate_scales import BaseSize, LayerScale
-from ._recurrence import recurrence, returned, skipped
+from ._recurrence import at_bottom, on_top, recurrence, returned, skipped
 from ._saved import (
     check_own_function,
     describe_network,
@@ -20,4 +35,5 @@ from ._saved import (
     read_network,
     write_network,
 )
+from ._spread import check_layers, put_spread, spread, whole
 from ._types import Activities, Elementwise, Inputs, Outputs, PRNGKeyArray, Real, Rows, Scalar

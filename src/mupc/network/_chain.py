@@ -277,6 +277,7 @@ class Chain(AbstractNetwork):
 
     @eqx.filter_jit
     def forward_pass(self, x: Inputs, precision: Precision) -> tuple[Latents, Outputs]:
+        """Return the activities at which every error is zero, and the output."""
         chain = self.with_precision(precision)
         activities = chain.up(apply, self.shaped(x))
         return activities, apply(chain.readout, activities[-1][-1])

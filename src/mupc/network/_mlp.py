@@ -17,7 +17,7 @@ from ._layer import Dense
 from ._parameterisation import PARAMETERISATIONS, ROLES, Multipliers, initialise
 from ._precision import Precision, resolve_precision
 from ._rate_scales import BaseSize, LayerScale, RateScales
-from ._recurrence import LayerState, recurrence, skipped
+from ._recurrence import LayerState, at_bottom, recurrence, skipped
 from ._types import Activities, Elementwise, Initialiser, Inputs, Outputs, PRNGKeyArray, Rows
 
 MOST_WEIGHTS = 2**40
@@ -176,7 +176,7 @@ class Network(AbstractNetwork):
         first, hidden, last = self.multipliers
         phi = self.activation(activities)
         into_first = self.input.affine(x, first, precision)[None]
-        predicted = jnp.concatenate([into_first, self.hidden.affine(phi[:-1], hidden, precision)])
+        predicted = at_bottom(into_first, self.hidden.affine(phi[:-1], hidden, precision))
         return predicted, self.readout.affine(phi[-1], last, precision)
 
     def error_change(

@@ -23,6 +23,21 @@ from ._precision import Precision, resolve_precision
 from ._rate_scales import BaseSize, LayerScale, RateScales
 from ._types import Elementwise, Initialiser, PRNGKeyArray
 
+__all__ = [
+    "AbstractNode",
+    "Conv2d",
+    "Flatten",
+    "Foreign",
+    "GlobalMean",
+    "Linear",
+    "MaxPool",
+    "MeanPool",
+    "Pointwise",
+    "Residual",
+    "Sequential",
+    "as_node",
+]
+
 Signal = Float[Array, "..."]
 Image = Float[Array, "_ _ _"]  # channels first
 AnyNode = eqx.Module | Activation | Elementwise | str

@@ -4,7 +4,7 @@ import dataclasses
 import math
 import sys
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
@@ -142,6 +142,8 @@ class StoredBatches:
     split: Split
     batch_size: int
     fills: bool = False
+    _latest: dict[str, Any] = dataclasses.field(default_factory=dict, compare=False, repr=False)
+    """The order of the latest epoch, with its key and number: short intervals should not sort the samples again."""
 
     @property
     def per_epoch(self) -> int:
@@ -158,11 +160,15 @@ class StoredBatches:
 
     def dispatches(self, source: BatchSource, steps: range, every: int | None) -> Iterator[Dispatch]:
         """Yield these steps, split where an epoch ends and at multiples of `every`."""
-        samples = len(self.split)
-        length, rounds = bucket(max(samples, self.per_epoch * self.batch_size)), shuffles(samples)
         for epoch, first, count in spans(steps, self.per_epoch, every):
-            order = epoch_order(source.key, jnp.asarray(epoch), jnp.asarray(samples), length, rounds)
-            yield Dispatch(source, order, first, count)
+            if self._latest.get("key") is not source.key or self._latest["epoch"] != epoch:
+                self._latest.update(key=source.key, epoch=epoch, order=self._order(source.key, epoch))
+            yield Dispatch(source, self._latest["order"], first, count)
+
+    def _order(self, key: Key[Array, "*runs"], epoch: int) -> Order:
+        samples = len(self.split)
+        length = bucket(max(samples, self.per_epoch * self.batch_size))
+        return epoch_order(key, jnp.asarray(epoch), jnp.asarray(samples), length, shuffles(samples))
 
 
 def spans(steps: range, per_epoch: int, every: int | None, most: int = sys.maxsize) -> Iterator[tuple[int, int, int]]:

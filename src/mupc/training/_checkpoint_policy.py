@@ -7,19 +7,17 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 from jax.tree_util import keystr
 
-from ..io import Checkpoint
+from ..io import Checkpoint, any_process
 from ..learning import AlgorithmState
-from ..network import AbstractNetwork
-from ._checkpoints import Arrays, Checkpoints
+from ..network import AbstractNetwork, fetch, whole
+from ._checkpoints import Checkpoints
 from ._state import Position, Record, TrainState, best_record
-from ._step import Trace
+from ._step import DevicePrograms, Trace
 
 Tree = TypeVar("Tree")
-Histories = list[list[Record]]
 
 PAUSE = 10
 """After a checkpoint, wait at least this many times as long as it took to write: at most a tenth of the time goes into
@@ -60,7 +58,7 @@ class CheckpointPolicy:
         )
         if self.checkpoints is None or self.saved == (position.step, state.records) or not position.finite:
             return
-        if not (due or now or (last and not self.checkpoints.scratch)):
+        if not any_process(due or now or (last and not self.checkpoints.scratch)):
             return
         trees: dict[str, Any] = {"state": position.state}
         if state.losses:
@@ -78,14 +76,15 @@ class CheckpointPolicy:
         end = time.monotonic()
         self.next_checkpoint_time = end + PAUSE * (end - begin)
 
-    def resume(self, start: TrainState, blank: Trace) -> TrainState | None:
-        """Return the state in the newest checkpoint, if there is one; `start` and `blank` show its form."""
+    def resume(self, start: AlgorithmState, blank: Trace, programs: DevicePrograms) -> TrainState | None:
+        """Return the state in the newest checkpoint, if there is one, where the programs take it; `start` and `blank`
+        show its form."""
         if self.checkpoints is None:
             return None
         resumed = None
         try:
             if (found := self.checkpoints.newest()) is not None:
-                resumed = self._restored(found, start.position.state, blank)
+                resumed = self._restored(found, start, blank, programs)
         except Exception:
             if not self.checkpoints.scratch:
                 raise
@@ -94,40 +93,41 @@ class CheckpointPolicy:
             self.next_checkpoint_time = time.monotonic() + WAIT
         return resumed
 
-    def _restored(self, found: Checkpoint, template: AlgorithmState, blank: Trace) -> TrainState:
-        arrays, about = found.arrays(), found.about
-        position = last_finite = Position(
-            _filled(template, "state", arrays, found.path), found.step, (), about["seconds"]
-        )
+    def _restored(self, found: Checkpoint, start: AlgorithmState, blank: Trace, programs: DevicePrograms) -> TrainState:
+        arrays, about, template = found.arrays(), found.about, jax.eval_shape(whole, start)
+        state = programs.place(_filled(template, "state", arrays, found.path))
+        position = last_finite = Position(state, found.step, (), about["seconds"])
         if "trace.losses" in arrays:
-            trace = _filled(jax.tree.map(np.asarray, blank), "trace", arrays, found.path, any_shape=True)
+            trace = _filled(blank, "trace", arrays, found.path, any_shape=True)
             position = position._replace(traces=(trace,))
         if any(name.startswith("good.") for name in arrays):
-            last_finite = Position(_filled(template, "good", arrays, found.path), about["good"])
+            last_finite = Position(programs.place(_filled(template, "good", arrays, found.path)), about["good"])
         histories = about["history"] if position.many else [about["history"]]
         losses = (arrays["losses"],) if "losses" in arrays else ()
-        best = self._best(found, arrays, position, histories) if self.keeps_best else None
-        state = TrainState(position, last_finite, histories, losses, best)
-        self.saved = found.step, state.records
-        return state
+        best = None
+        if self.keeps_best and any(name.startswith("best.") for name in arrays):
+            best = programs.place(_filled(template.network, "best", arrays, found.path))
+        elif self.keeps_best:
+            best = _best_is_now(found, position, histories[0])
+        restored = TrainState(position, last_finite, histories, losses, best)
+        self.saved = found.step, restored.records
+        return restored
 
-    def _best(self, found: Checkpoint, arrays: Arrays, position: Position, histories: Histories) -> AbstractNetwork:
-        """Return the network of the best evaluation before a checkpoint."""
-        network = position.state.network
-        if any(name.startswith("best.") for name in arrays):
-            return _filled(network, "best", arrays, found.path)
-        best = best_record(histories[0])
-        if best is None or best["step"] != found.step or position.traces:
-            raise ValueError(
-                f"{found.path} does not hold the best network of the steps before it, because it was written without "
-                "restore_best: leave that out, or train from the start in another folder."
-            )
-        return network
+
+def _best_is_now(found: Checkpoint, position: Position, history: list[Record]) -> AbstractNetwork:
+    """Return the network of a checkpoint that was written at the best evaluation so far."""
+    best = best_record(history)
+    if best is None or best["step"] != found.step or position.traces:
+        raise ValueError(
+            f"{found.path} does not hold the best network of the steps before it, because it was written without "
+            "restore_best: leave that out, or train from the start in another folder."
+        )
+    return position.state.network
 
 
 def _arrays(trees: dict[str, Any]) -> dict[str, np.ndarray]:
     """Return all arrays of some trees, by name; empty ones need not be kept."""
-    named = (pair for part, tree in trees.items() for pair in _named(part, tree).items())
+    named = (pair for part, tree in trees.items() for pair in _named(part, whole(fetch(tree))).items())
     return {name: np.asarray(leaf) for name, leaf in named if leaf.size}
 
 
@@ -141,12 +141,12 @@ def _filled(template: Tree, part: str, arrays: dict[str, np.ndarray], path: Path
     """Return a tree of the template's form with arrays from a checkpoint."""
     leaves = []
     for name, leaf in _named(part, template).items():
-        array = arrays.get(name, np.zeros_like(leaf)) if not leaf.size else arrays.get(name)
+        array = arrays.get(name, np.zeros(leaf.shape, leaf.dtype)) if not leaf.size else arrays.get(name)
         if array is None or array.dtype != leaf.dtype or (array.shape != leaf.shape and not any_shape):
             was = "nothing" if array is None else f"{array.dtype}{list(array.shape)}"
             raise ValueError(
                 f"{path} is of another run: it has {was} for {name}, which is {leaf.dtype}{list(leaf.shape)} here. "
                 "Give the same settings, or another folder."
             )
-        leaves.append(jnp.asarray(array) if isinstance(leaf, jax.Array) else array)
+        leaves.append(array)
     return jax.tree.unflatten(jax.tree.structure(template), leaves)

@@ -23,6 +23,8 @@ from ..io import (
     array_checksum,
     checkpoint_folders,
     find_checkpoint,
+    gather_texts,
+    is_first_process,
     only_writer,
     reason_of,
     write_checkpoint,
@@ -71,6 +73,8 @@ class Checkpoints:
             raise OSError(
                 f"the folder for checkpoints {self.folder} cannot be created ({error.strerror}): choose another."
             ) from None
+        if not is_first_process():
+            return self
         self._lock.enter_context(only_writer(self.folder))
         for left in self.folder.glob(f"{UNFINISHED}*"):  # left by a process that was killed
             shutil.rmtree(left, ignore_errors=True)
@@ -82,6 +86,10 @@ class Checkpoints:
     def newest(self) -> Checkpoint | None:
         """Return the newest whole checkpoint, after a check that its run had the same settings."""
         found, damaged = find_checkpoint(self.folder)
+        steps = gather_texts(str(None if found is None else found.step))
+        if len(set(steps)) > 1:
+            seen = f"the processes find checkpoints of different steps in {self.folder} ({', '.join(steps)})"
+            raise ValueError(f"{seen}: use a folder that all machines share.")
         if found is not None:
             for line in damaged:
                 warnings.warn(f"{line}; training goes on from step {found.step}.", RuntimeWarning, stacklevel=2)
@@ -89,7 +97,9 @@ class Checkpoints:
         return found
 
     def save(self, step: int, arrays: Arrays, about: Mapping[str, Any]) -> None:
-        """Write a checkpoint, then delete those beyond the number to keep."""
+        """Write a checkpoint, then delete those beyond the number to keep. Of several processes, the first does."""
+        if not is_first_process():
+            return
         scratch = self.folder / f"{UNFINISHED}{STEP.format(step)}"
         text = json.dumps(
             {"format": CHECKPOINT_FORMAT, "step": step, "settings": self.settings, **about}, default=_plain

@@ -1,8 +1,10 @@
 """Which programs compute a training run: the precision that suits the device, and a line that says so."""
 
+import math
+
 from ..inference import Energy
 from ..learning import AbstractAlgorithm
-from ..network import AbstractNetwork, Precision, backend, resolve_precision
+from ..network import AbstractNetwork, Precision, axis_sizes, backend, resolve_precision
 
 AUTO = "auto"
 
@@ -29,4 +31,12 @@ def describe_path(
     why = algorithm.why_no_kernels(network, energy, policy, unsupervised)
     products = "products and sums" if policy.full.name == policy.name else "products with float32 sums"
     kernels = "by its kernels" if why is None else f"without kernels ({why})"
-    return f"{policy.name} {products} on the {on.platform.upper()}, {kernels}"
+    return f"{policy.name} {products} on {_devices(on.platform)}, {kernels}"
+
+
+def _devices(platform: str) -> str:
+    """Return the device, or those of the mesh in use and what they divide."""
+    sizes = axis_sizes()
+    if not sizes:
+        return f"the {platform.upper()}"
+    return f"{math.prod(sizes.values())} {platform.upper()}s ({', '.join(f'{axis} {n}' for axis, n in sizes.items())})"

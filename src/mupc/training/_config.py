@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 import jax.random as jr
 import numpy as np
+from jax.sharding import Mesh
 from numpy.typing import ArrayLike
 
 from ..data import BatchStream, DataError, Dataset, RawSamples, from_arrays
@@ -27,7 +28,7 @@ from ..learning import (
     scaling_base,
     why_no_rule,
 )
-from ..network import POLICIES, AbstractNetwork, BaseSize, Real, check_network, resolve_precision
+from ..network import POLICIES, AbstractNetwork, BaseSize, Real, check_network, resolve_precision, using
 from ._augment import DEGREES
 from ._batches import BatchSource, SampleFormat, StoredBatches, bucket, learned, padded
 from ._compute_path import AUTO, choose_precision, describe_path
@@ -231,11 +232,12 @@ class TrainConfig:
         missing = why_no_rule(network, self.optimiser)
         return "learning rates not scaled" + ("" if missing is None else f": no rule for {missing}")
 
-    def compute_path(self, network: AbstractNetwork, algorithm: AbstractAlgorithm) -> str:
+    def compute_path(self, network: AbstractNetwork, algorithm: AbstractAlgorithm, mesh: Mesh | None = None) -> str:
         """Return a line on what computes: the precision, the device and its kernels, or why they are not used."""
         chosen = self.chosen(network, algorithm)
         policy = resolve_precision(chosen.precision, network)
-        return describe_path(network, algorithm, chosen.objective, policy, self.unsupervised)
+        with using(mesh):
+            return describe_path(network, algorithm, chosen.objective, policy, self.unsupervised)
 
     def check(self, network: AbstractNetwork, dataset: Dataset | BatchStream, algorithm: AbstractAlgorithm) -> None:
         """Refuse what cannot be trained together, before anything is compiled."""

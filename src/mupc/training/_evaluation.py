@@ -27,10 +27,11 @@ SCORES = ("loss", "accuracy", "r2", "mae", "rmse", "perplexity", "bits_per_chara
 over characters, the loss with cross-entropy in nats."""
 RECORDED = (
     "step", "epoch", "total_steps", "seconds", "steps_per_second", "diverged", BACK_TO, "weight_lr", "energy",
-    "train_loss", "learning_layers", "layers",
+    "train_loss", "learning_layers", "layers", "gradient_sizes",
     *(f"{split}_{name}" for name in SCORES for split in ("test", "validation")),
 )  # fmt: skip
-"""All keys that a record of `fit` may have, apart from metrics."""
+"""All keys that a record of `fit` may have, apart from metrics. `gradient_sizes` are the root mean square entries of
+each layer's gradient in the last step, from the input to the readout, as the optimiser sees them."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -84,6 +85,7 @@ class Evaluation:
         splits = {"test": dataset.test, "validation": dataset.validation}
         measured = {name: split for name, split in splits.items() if split is not None and len(split)}
         self.splits = {name: _chunks(split.raw, learned(dataset, split)) for name, split in measured.items()}
+        self.splits = programs.place_shared(self.splits)
         self.spreads = {name: np.var(split.targets, axis=0, dtype=np.float64) for name, split in measured.items()}
         scale = dataset.schema.target_scale
         self.units = 1.0 if scale is None else np.asarray(scale.std / scale.scale, np.float64)
@@ -112,6 +114,8 @@ class Evaluation:
         for name, means in scores.splits.items():
             found |= {f"{name}_{key}": float(means[key].item()) for key in ("loss", "accuracy") if key in means}
         finite = all(np.isfinite(value) for value in found.values())
+        if trace is not None:
+            found["gradient_sizes"] = np.asarray(trace.gradient_sizes, np.float64).tolist()
         if format.context is not None and loss == CROSS_ENTROPY:
             for name in scores.splits:
                 measured = text_scores(found[f"{name}_loss"])

@@ -5,14 +5,17 @@ import warnings
 from collections.abc import Callable
 from typing import Any
 
+from jax.sharding import Mesh
+
 from ..data import BatchStream, Dataset, targets_warning
 from ..inference import AbstractSolver
-from ..io import Interruption, checks
+from ..io import Interruption, check_same_run, checks
 from ..learning import AbstractAlgorithm
-from ..network import AbstractNetwork
+from ..network import DATA, LAYERS, AbstractNetwork
 from ._checkpoint_policy import CheckpointPolicy
 from ._checkpoints import Checkpoints, describe_run
 from ._config import Arrays, TrainConfig, as_algorithm, as_dataset
+from ._devices import checked_mesh
 from ._evaluation import Callbacks, Evaluation, Metrics, check_hooks
 from ._loop import TrainLoop
 from ._result import FitResult
@@ -29,6 +32,7 @@ def fit(
     callbacks: Callbacks = (),
     stop: Callable[[], bool] | None = None,
     verbose: bool = False,
+    mesh: Mesh | None = None,
     **settings: Any,
 ) -> FitResult:
     """Train a network, and evaluate it as it goes.
@@ -59,6 +63,8 @@ def fit(
       returns True.
       Without it, Ctrl-C does the same: the result has what was learnt so far. A second Ctrl-C ends it at once.
     - `verbose`: show progress on the standard error stream: a bar on a terminal, a line per evaluation elsewhere.
+    - `mesh`: devices to divide the work over, such as `jax.make_mesh((8,), ("data",))`. The axis `data` divides batches
+      and `layers` the hidden layers. The run is the same on any number of devices, to rounding (`docs/scaling.md`).
 
     **Example:**
 
@@ -74,16 +80,22 @@ def fit(
     config = TrainConfig.of(config, settings)
     dataset, algorithm = as_dataset(dataset, config.seed, network), as_algorithm(algorithm)
     job, plan = config.job(network, dataset, algorithm), config.plan(dataset)
+    mesh = checked_mesh(mesh, (DATA, LAYERS), job, network)
     check_hooks(metrics, callbacks, stop)
     checks.boolean("verbose", verbose)
     if not config.unsupervised and (warning := targets_warning(dataset.schema, dataset.train.targets)):
         warnings.warn(warning, RuntimeWarning, stacklevel=2)
-    path, progress = config.compute_path(network, algorithm), None
-    evaluate = Evaluation(DevicePrograms(), job, dataset, metrics)
+    path, progress = config.compute_path(network, algorithm, mesh), None
+    about = describe_run(job, network, dataset.schema, plan.batches.content) if config.checkpoints or mesh else {}
+    if mesh is not None:
+        lengths = {"the number of steps": str(plan.total), "evaluate_every": str(plan.interval)}
+        check_same_run(about | lengths | {"mesh": str(dict(mesh.shape)), "checkpoints": str(config.checkpoints)})
+    programs = DevicePrograms().on(mesh)
+    job = programs.place_job(job)
+    evaluate = Evaluation(programs, job, dataset, metrics)
     with contextlib.ExitStack() as stack:
         policy = CheckpointPolicy(every=config.checkpoint_every, keeps_best=config.keeps_best)
         if config.checkpoints is not None:
-            about = describe_run(job, network, dataset.schema, plan.batches.content)
             policy.checkpoints = stack.enter_context(Checkpoints(config.checkpoints, about, config.keep))
         if stop is None:
             stop = stack.enter_context(Interruption.of_script("mupc.fit"))
@@ -95,7 +107,7 @@ def fit(
             progress.say(config.describe_rates(network))
             callbacks = [*callbacks, progress]
         loop = TrainLoop(job, plan, evaluate, callbacks, policy, config, stop)
-        (result,) = loop.run(job.algorithm.init(network, job.context), path)
+        (result,) = loop.run(programs.start(job, programs.place(network)), path)
     if result.diverged:
         warnings.warn(result.message, RuntimeWarning, stacklevel=2)
     elif progress is not None:

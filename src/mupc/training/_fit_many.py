@@ -13,21 +13,23 @@ import jax
 import jax.numpy as jnp
 import jax.random as jr
 import numpy as np
+from jax.sharding import Mesh
 from jaxtyping import DTypeLike
 
 from ..data import BatchStream, Dataset
 from ..inference import AbstractSolver, Energy, as_energy, traced
 from ..io import checks
-from ..learning import PC, AbstractAlgorithm, AlgorithmState
-from ..network import AbstractNetwork, Real, check_network
+from ..learning import PC, AbstractAlgorithm
+from ..network import DATA, RUNS, AbstractNetwork, Real, check_network, constrain, put, size_of
 from ._checkpoint_policy import CheckpointPolicy
 from ._checkpoints import Checkpoints, describe_run
 from ._config import Arrays, TrainConfig, as_algorithm, as_dataset
+from ._devices import checked_mesh
 from ._evaluation import EVALUATION_CHUNK, Callbacks, Evaluation, Metrics, TrainStatus, check_hooks
 from ._loop import TrainLoop
 from ._memory import free_memory
 from ._result import FitResult
-from ._step import DevicePrograms, TrainJob, advance, score, tune
+from ._step import DevicePrograms, TrainJob, advance, begin, score, tune
 
 Tree = TypeVar("Tree")
 
@@ -61,6 +63,7 @@ def fit_many(
     metrics: Metrics | None = None,
     callbacks: Callbacks = (),
     stop: Callable[[], bool] | None = None,
+    mesh: Mesh | None = None,
     **settings: Any,
 ) -> list[FitResult]:
     """Train many networks at once, each as `mupc.fit` would by itself.
@@ -78,6 +81,8 @@ def fit_many(
     - `chunk`: how many to train side by side; by default as many as the device's memory has room for. Runs beyond
       that follow in further chunks, all of the same size, so that nothing is compiled twice.
     - `callbacks`: called with a `mupc.TrainStatus` for each run at each evaluation; its `run` is the run's number.
+    - `mesh`: devices to divide the work over, such as `jax.make_mesh((8,), ("runs",))`. The axis `runs` divides the
+      runs of a chunk, and `data` the batches of each.
     - `checkpoints`: the same call with the same runs in the same chunks goes on where the last one was interrupted.
 
     **Returns:** a `mupc.FitResult` for each run, in their order. Speeds are a run's share of its chunk's.
@@ -104,18 +109,22 @@ def fit_many(
             raise checks.ArgumentError(name, "is for one run:", "leave it out, or call fit for each run.")
     dataset, algorithm = as_dataset(dataset, first.seed, runs[0].network), as_algorithm(runs[0].algorithm)
     job, plan = first.job(runs[0].network, dataset, algorithm), first.plan(dataset)
-    path = first.compute_path(runs[0].network, algorithm)
     check_hooks(metrics, callbacks, stop)
     for run, config in zip(runs, configs, strict=True):
         config.check_energy(run.network, dataset, as_algorithm(run.algorithm))
-    limit = _room(job, runs[0].network, dataset) if chunk is None else checks.integer("chunk", chunk, 1)
-    size = -(-len(runs) // -(-len(runs) // limit))  # as even as the number of chunks allows
+    mesh = checked_mesh(mesh, (DATA, RUNS), job, runs[0].network)
+    path, devices = first.compute_path(runs[0].network, algorithm, mesh), size_of(mesh, RUNS)
+    room = devices * _room(job, runs[0].network, dataset) if chunk is None else checks.integer("chunk", chunk, 1)
+    size = -(-len(runs) // -(-len(runs) // room))  # as even as the number of chunks allows
+    size += -size % devices
     filled = runs + runs[-1:] * (-len(runs) % size)
+    programs = DevicePrograms(_tune, _advance, _score, _start, (size,)).on(mesh)
     own, common = _partition(_together(filled, first, job))
+    common = programs.place_job(common)
     results: list[FitResult] = []
     for start in range(0, len(filled), size):
-        joint = eqx.combine(jax.tree.map(lambda leaf, at=start: leaf[at : at + size], own), common)
-        programs = DevicePrograms(_tune, _advance, _score, (size,))
+        part = jax.tree.map(lambda leaf, at=start: leaf[at : at + size], own)
+        joint = eqx.combine(part if mesh is None else put(part, mesh, RUNS), common)
         evaluate = Evaluation(programs, joint, dataset, metrics)
         numbered = _numbered(callbacks, start, len(runs))
         with contextlib.ExitStack() as stack:
@@ -126,7 +135,7 @@ def fit_many(
                 policy.checkpoints = stack.enter_context(folder)
             loop = TrainLoop(joint, plan, evaluate, numbered, policy, first, stop)
             stacked = _stack([run.network for run in filled[start : start + size]], job.context.policy.dtype)
-            results += loop.run(_start(joint, stacked), path)
+            results += loop.run(programs.start(joint, programs.place(stacked)), path)
     return results[: len(runs)]
 
 
@@ -189,16 +198,12 @@ def _mapped(function: Callable[..., Any], *shared: bool) -> Callable[..., Any]:
         own, common = _partition(job)
         axes = [None if all_runs else eqx.if_array(0) for all_runs in shared]
         call = lambda own, *rest: function(eqx.combine(own, common), *rest)  # noqa: E731
-        return eqx.filter_vmap(call, in_axes=(eqx.if_array(0), *axes))(own, *arguments)
+        return constrain(eqx.filter_vmap(call, in_axes=(eqx.if_array(0), *axes))(own, *arguments), RUNS)
 
     return mapped
 
 
-def _begin(job: TrainJob, network: AbstractNetwork) -> AlgorithmState:
-    return job.algorithm.init(network, job.context)
-
-
-_start = _mapped(_begin, False)
+_start = _mapped(begin, False)
 _tune = _mapped(tune, False, False, True)
 _advance = _mapped(advance, False, False, True, False)
 _score = _mapped(score, False, True)

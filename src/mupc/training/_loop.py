@@ -8,6 +8,7 @@ import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 
+from ..io import any_process
 from ..learning import AbstractRelaxingAlgorithm, AlgorithmState, Relaxation
 from ._batches import bucket
 from ._checkpoint_policy import CheckpointPolicy
@@ -53,9 +54,9 @@ class TrainLoop:
         dtype = self.job.context.policy.dtype
         steps = jnp.zeros((*runs, bucket(plan.interval)), dtype)
         network = self.programs.pick(learner.network, 0)
-        blank = Trace(steps, steps, jnp.zeros((*runs, network.layer_count), dtype))
+        blank = self.programs.place(Trace(steps, steps, jnp.zeros((*runs, network.layer_count), dtype)))
         start = TrainState.start(learner, runs)
-        state = self.policy.resume(start, blank)
+        state = self.policy.resume(learner, blank, self.programs)
         if state is None:
             state = self._look(start)
         else:
@@ -132,7 +133,7 @@ class TrainLoop:
         return self._out_of_patience(state) or self.ended or self._is_told_to_stop()
 
     def _is_told_to_stop(self) -> bool:
-        return self.stop is not None and self.stop()
+        return any_process(self.stop is not None and self.stop())
 
     def _out_of_patience(self, state: TrainState) -> bool:
         patience = self.config.patience

@@ -18,7 +18,7 @@ COPIES = 4
 
 def free_memory() -> float:
     """Return the bytes that training may plan with."""
-    device = jax.devices()[0]
+    device = jax.local_devices()[0]
     stats = device.memory_stats() if device.platform != "cpu" else None
     if stats and "bytes_limit" in stats:
         return MEMORY_SHARE * (stats["bytes_limit"] - stats["bytes_in_use"])

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from ..learning import AlgorithmState
-from ..network import AbstractNetwork
+from ..network import AbstractNetwork, fetch
 from ._step import DevicePrograms, Trace
 
 Record = dict[str, Any]
@@ -55,7 +55,7 @@ class Position(NamedTuple):
     @property
     def finite(self) -> bool:
         """Whether all numbers are finite. Right after an evaluation this is known and not checked again."""
-        leaves = jax.tree.leaves((self.state, self.traces)) if self.traces else ()
+        leaves = jax.tree.leaves(fetch((self.state, self.traces))) if self.traces else ()
         return all(np.all(np.isfinite(leaf)) for leaf in leaves)
 
 
@@ -118,7 +118,7 @@ class TrainState(NamedTuple):
         """Return the network of one run: the best where it was kept, and after a divergence the last that was
         finite."""
         if self.best is not None:
-            return self.best
+            return programs.pick(self.best, 0)
         diverged = has_diverged(self.histories[index])
         return programs.pick((self.last_finite if diverged else self.position).state.network, index)
 

@@ -7,11 +7,12 @@ from typing import Any, NamedTuple, TypeVar
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+from jax.sharding import Mesh
 from jaxtyping import Array, Bool, Float, Int
 
 from ..inference import traced
 from ..learning import AbstractAlgorithm, AlgorithmState, LearningContext
-from ..network import AbstractNetwork
+from ..network import DATA, RUNS, AbstractNetwork, constrain, fetch, put, put_spread, spread, using, whole
 from ._batches import BatchSource, Order
 from ._stream import Batches, StreamError
 
@@ -59,19 +60,22 @@ def advance(
     def body(index: Int[Array, ""], carry: tuple[AlgorithmState, Trace]) -> tuple[AlgorithmState, Trace]:
         state, trace = carry
         batch, key = job.source.draw(order, first + index, state.step, state.network.in_size)
+        batch = constrain(batch, DATA)
         state, report = job.algorithm.update(state, job.context.policy.cast(batch), key, job.context)
         losses = trace.losses.at[place + index].set(report.loss / job.source.format.positions)
         energies = trace.energies.at[place + index].set(report.energy / job.source.format.positions)
         return state, Trace(losses, energies, report.gradient_sizes)
 
-    return jax.lax.fori_loop(0, length, body, (state, trace))
+    state, trace = jax.lax.fori_loop(0, length, body, (whole(state), trace))
+    return spread(state), constrain(trace)
 
 
 @_compiled
 def tune(job: TrainJob, state: AlgorithmState, order: Order, first: Int[Array, ""]) -> AbstractAlgorithm:
     """Return the algorithm with the settings that it finds for the next batch."""
-    batch, _ = job.source.draw(order, first, state.step, state.network.in_size)
-    return job.algorithm.tuned(state.network, job.context.policy.cast(batch), job.context)
+    network = whole(state.network)
+    batch, _ = job.source.draw(order, first, state.step, network.in_size)
+    return constrain(job.algorithm.tuned(network, constrain(job.context.policy.cast(batch), DATA), job.context))
 
 
 Chunks = tuple[Array, Array, Array]
@@ -91,11 +95,11 @@ class SplitScores(NamedTuple):
 def score(job: TrainJob, network: AbstractNetwork, splits: dict[str, Chunks]) -> SplitScores:
     """Evaluate a network on whole splits."""
     policy, energy = job.context.policy.full, job.context.energy
-    network = policy.cast(network)
+    network = policy.cast(whole(network))
 
     def chunk(arrays: Chunks) -> dict[str, Array]:
         raw, targets, inside = arrays
-        batch = policy.cast(job.source.batch(raw, targets, job.source.key, network.in_size))
+        batch = policy.cast(constrain(job.source.batch(raw, targets, job.source.key, network.in_size), DATA))
         output = job.algorithm.predict(network, batch, job.context)
         found = {"loss": energy.output_loss(output, batch.y)[:, None] / job.source.format.positions}
         if job.source.format.has_accuracy:
@@ -109,7 +113,7 @@ def score(job: TrainJob, network: AbstractNetwork, splits: dict[str, Chunks]) ->
         return jax.tree.map(lambda sums: jnp.sum(sums, axis=0) / jnp.sum(chunks[2]), jax.lax.map(chunk, chunks))
 
     finite = jnp.stack([jnp.all(jnp.isfinite(leaf)) for leaf in jax.tree.leaves(network)])
-    return SplitScores({name: means(chunks) for name, chunks in splits.items()}, jnp.all(finite))
+    return constrain(SplitScores({name: means(chunks) for name, chunks in splits.items()}, jnp.all(finite)))
 
 
 class Interval(NamedTuple):
@@ -121,17 +125,62 @@ class Interval(NamedTuple):
     problem: StreamError | None
 
 
+def _samples(job: TrainJob) -> tuple[Any, Any]:
+    return job.source.raw, job.source.targets
+
+
+def begin(job: TrainJob, network: AbstractNetwork) -> AlgorithmState:
+    """Return the state before the first step."""
+    return spread(job.algorithm.init(whole(network), job.context))
+
+
 class DevicePrograms(NamedTuple):
     """The programs of one run, or of many: then the job's numbers, the state, the order of the samples and the trace
-    have a leading axis `runs`."""
+    have a leading axis `runs`. With a `mesh` of several devices, `on` divides them, and `place` puts a state there."""
 
     tune: Callable[..., Any] = tune
     advance: Callable[..., Any] = advance
     score: Callable[..., Any] = score
+    start: Callable[..., Any] = begin
     runs: tuple[int, ...] = ()
+    mesh: Mesh | None = None
+
+    def on(self, mesh: Mesh | None) -> "DevicePrograms":
+        """Return the same programs for a mesh; None stands for JAX's default device."""
+        if mesh is None:
+            return self
+
+        def there(program: Callable[..., Result]) -> Callable[..., Result]:
+            def call(*arguments: Any) -> Result:
+                with using(mesh):
+                    return program(*arguments)
+
+            return call
+
+        start = there(eqx.filter_jit(self.start))
+        return DevicePrograms(there(self.tune), there(self.advance), there(self.score), start, self.runs, mesh)
+
+    def place(self, state: Tree) -> Tree:
+        """Return a state, or a part of it, where the programs take it."""
+        if self.mesh is None:
+            return jax.tree.map(jnp.asarray, state)
+        return put_spread(state, self.mesh, *([RUNS] if self.runs else []))
+
+    def place_shared(self, tree: Tree) -> Tree:
+        """Return what all devices and runs read, such as samples to evaluate on, where the programs take it."""
+        return tree if self.mesh is None else put(tree, self.mesh)
+
+    def place_job(self, job: TrainJob) -> TrainJob:
+        """Return a job where the programs take it: each device has a part of the samples, and all have the rest."""
+        if self.mesh is None:
+            return job
+        rest = eqx.tree_at(_samples, job, (None, None))
+        samples = put(_samples(job), self.mesh, DATA)
+        return eqx.tree_at(_samples, put(rest, self.mesh), samples, is_leaf=lambda leaf: leaf is None)
 
     def pick(self, tree: Tree, index: int) -> Tree:
-        """Return the part of a tree that belongs to one run."""
+        """Return the part of a tree that belongs to one run, on one device."""
+        tree = whole(fetch(tree, jnp.asarray)) if self.mesh is not None else tree
         return jax.tree.map(lambda leaf: leaf[index], tree) if self.runs else tree
 
     def choose(self, which: Array, tree: Tree, other: Tree) -> Tree:
@@ -147,9 +196,9 @@ class DevicePrograms(NamedTuple):
         every = job.algorithm.tunes_every
         try:
             for source, order, first, length in batches.dispatches(job.source, steps, every):
-                here = TrainJob(job.algorithm, job.context, source)
+                here = self.place_job(TrainJob(job.algorithm, job.context, source))
                 if every is not None:
-                    here = TrainJob(self.tune(here, state, order, jnp.asarray(first)), job.context, source)
+                    here = TrainJob(self.tune(here, state, order, jnp.asarray(first)), here.context, here.source)
                 before = trace
                 state, trace = self.advance(here, state, order, jnp.asarray([first, done, length]), trace)
                 jax.block_until_ready(before)  # at most two dispatches hold samples at a time

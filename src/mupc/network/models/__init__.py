@@ -14,3 +14,12 @@ from ._sized import (
     sized_model,
 )
 from ._transformer import Attention, Embedding, Normalise, transformer
+
+__all__ = [
+    "Attention",
+    "Embedding",
+    "Normalise",
+    "resnet",
+    "transformer",
+    "vgg",
+]
