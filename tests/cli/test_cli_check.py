@@ -27,6 +27,7 @@ def check(mupc, tmp_path):
     return run
 
 
+@pytest.mark.slow
 def test_a_check(check):
     """A failed check is a result: exit code 0, unless --strict asks for 1."""
     run = check(*TINY, "--strict", "--parameterisation", "sp", "--solver", "gd", "--activity-lr", "0.4")

@@ -1,6 +1,7 @@
 """Every mistake ends in one helpful line and a non-zero exit code, and leaves no folder behind."""
 
 import dataclasses
+import importlib.util
 import json
 import os
 import subprocess
@@ -175,3 +176,13 @@ def test_compiled_programs_are_kept_in_the_cache(monkeypatch, tmp_path, mupc):
     monkeypatch.setenv("JAX_COMPILATION_CACHE_DIR", "mine")
     mupc("data", "list")
     assert os.environ["JAX_COMPILATION_CACHE_DIR"] == "mine"
+
+
+@pytest.mark.parametrize("words", [["--grid", "seed=0,1"], ["work", "folder"]], ids=["sweep", "work"])
+def test_a_sweep_without_its_extra(words, monkeypatch, capsys):
+    found = importlib.util.find_spec
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "optuna" else found(name))
+    assert cli.main(["sweep", *words]) == 2
+    assert capsys.readouterr().err == (
+        "mupc sweep: this needs optuna, which is not installed: pip install 'mupc[sweep]'.\n"
+    )

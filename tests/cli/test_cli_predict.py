@@ -67,6 +67,7 @@ def refused(run, *said):
         assert part in run.err, run.err
 
 
+@pytest.mark.slow
 def test_the_test_split_gives_what_training_measured(mupc, train, samples, tmp_path):
     digits = data.load("digits")
     new = samples(x=digits.test.raw.reshape(-1, 8, 8), y=digits.test.targets)

@@ -84,6 +84,7 @@ def test_a_second_signal_stops_at_once(train, resume, monkeypatch):
     assert_same(run, train(*BP, name="whole"))
 
 
+@pytest.mark.slow
 def test_the_end_of_a_run(train, resume):
     """Nothing to do, then more epochs, then an end that was killed before the summary."""
     constant = (*BP, "--schedule", "constant")

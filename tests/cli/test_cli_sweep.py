@@ -211,6 +211,7 @@ def test_the_scores_of_the_table(sweep, monkeypatch):
     ]
 
 
+@pytest.mark.slow
 def test_other_settings_are_refused(untrained, sweep):
     first = sweep("--grid", "seed=0,1")
     before = first.json("sweep.json")
@@ -247,6 +248,7 @@ def test_an_interruption_says_how_to_go_on(untrained, sweep, mupc, monkeypatch):
     assert run.json("sweep.json")["complete"]
 
 
+@pytest.mark.slow
 def test_cells_that_cannot_be_computed_fail_alone_and_can_be_tried_again(untrained, sweep, mupc, monkeypatch):
     pretend = sweep_job.CellTrainer.__call__
 

@@ -242,6 +242,7 @@ def test_divergence(train):
     assert (run.folder / "figures" / "learning-curve.png").exists()
 
 
+@pytest.mark.slow
 def test_interruption_keeps_what_was_recorded(train, monkeypatch):
     show = Recorder.__call__
 
@@ -260,6 +261,7 @@ def test_interruption_keeps_what_was_recorded(train, monkeypatch):
     assert len(run.metrics) == 2
 
 
+@pytest.mark.slow
 def test_default_folders_are_numbered(mupc, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "runs" / "digits-bp-1").mkdir(parents=True)
@@ -301,6 +303,7 @@ def test_learning_curve(tmp_path, name):
     assert 0 < (tmp_path / "new" / "curve.png").stat().st_size < 300_000
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("threshold", [0.0, 1e-8])
 def test_credit_reach_figure(tmp_path, threshold):
     """Layers without any gradient, and without backpropagation to compare with, are left out."""

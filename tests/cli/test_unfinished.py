@@ -204,6 +204,7 @@ def test_a_full_disk_and_a_read_only_one(run, whole, disk, monkeypatch, command)
     assert len(refused.err.splitlines()) == 1
 
 
+@pytest.mark.slow
 def test_cells_without_the_command_line(tmp_path, monkeypatch, capsys, whole):
     """`python -m mupc.experiments` stops, goes on and complains in the same way."""
     argv = ["run", "fig1", "--preset", "quick", "--work", str(tmp_path / "work")]

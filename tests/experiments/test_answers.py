@@ -118,8 +118,9 @@ def test_sections_are_escaped_in_markdown_and_in_html(tmp_path):
     lines = _page.as_markdown([section], "results").splitlines()
     assert "| a \\| &lt;i&gt; |" in lines and "- &lt;u&gt;" in lines and "## A &lt;b&gt;" in lines
     page = _page.as_html([section], tmp_path)
-    assert "<i>" not in page and "<u>" not in page and page.count("<table>") == 1
-    assert "<h2>A &lt;b&gt;</h2><p>x &amp; <code>y</code></p><p>(This figure is not drawn yet.)</p>" in page
+    assert "<i>" not in page and "<u>" not in page and page.count("</table>") == 1
+    assert "<h1>A &lt;b&gt;</h1>" in page and "<p>x &amp; <code>y</code></p>" in page
+    assert "(This figure is not drawn yet.)" in page and "a | &lt;i&gt;</th>" in page
 
 
 def test_the_report_names_data_that_is_not_the_published_one():

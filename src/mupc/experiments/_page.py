@@ -1,13 +1,12 @@
 """Render sections of a report as Markdown and as one HTML page. Text is escaped; only `code` keeps its backticks."""
 
-import base64
 import dataclasses
 import html
-import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from ._claims import VERDICTS
+from ..report import Block, NoteList, Page, PageSection, Picture, PlainTable, Prose, png_uri, render
+from ._claims import FAILS, HOLDS, NOT_RUN, REPORTED
 from ._tables import read_page, sections
 
 TEXTS = sections(*read_page("report.md"))
@@ -53,52 +52,31 @@ def _line(text: str) -> str:
     return escaped.replace("\\", "\\\\").replace("|", "\\|").replace("\n", " ")
 
 
-STYLE = """
-body{font:16px/1.5 system-ui,sans-serif;max-width:60rem;margin:2rem auto;padding:0 1rem;color:#222}
-img{max-width:100%}table{border-collapse:collapse;width:100%;font-size:.9rem}
-td,th{border:1px solid #ccc;padding:.3rem .5rem;text-align:left;vertical-align:top}
-.holds{color:#007a55;font-weight:bold}.fails{color:#b34700;font-weight:bold}.not-run,.reported{color:#666}
-ul{font-size:.85rem;color:#444}
-"""
+BADGES = {HOLDS: "good", FAILS: "bad", NOT_RUN: "", REPORTED: ""}
+"""How verdicts look on the HTML page."""
 
 
 def as_html(page: Iterable[ReportSection], folder: Path) -> str:
-    """Return an HTML page that holds its pictures, read from `folder`."""
-    page = list(page)
-    head = f'<meta charset="utf-8"><title>{escape(page[0].title)}</title><style>{STYLE}</style>'
-    body = "".join(_html_section(section, folder) for section in page)
-    return f'<!doctype html><html lang="en"><head>{head}</head><body>{body}</body></html>\n'
+    """Return an HTML page that holds its pictures, read from `folder`. The first section begins the page."""
+    first, *rest = page
+    opening = PageSection("Summary", tuple(_blocks(first, folder)))
+    others = (PageSection(section.title, tuple(_blocks(section, folder)), section.level) for section in rest)
+    return render(Page(first.title, sections=(opening, *others)))
 
 
-def _html_section(section: ReportSection, folder: Path) -> str:
-    parts = [_tag(f"h{section.level}", section.title), *(_tag("p", paragraph) for paragraph in section.text)]
+def _blocks(section: ReportSection, folder: Path) -> Iterator[Block]:
+    if section.text:
+        yield Prose(section.text)
     if section.picture:
-        parts.append(_image(folder / f"{section.picture[0]}.png", section.picture[1]))
+        yield Picture(_image(folder / f"{section.picture[0]}.png"), section.picture[1])
     for head, *rows in filter(None, section.tables):
-        cells = ["".join(_tag("th", cell) for cell in head), *("".join(map(_html_cell, row)) for row in rows)]
-        parts.append(f"<table>{''.join(f'<tr>{row}</tr>' for row in cells)}</table>")
+        yield PlainTable(section.title, head, tuple(rows), badges=BADGES)
     if section.notes:
-        parts.append(f"<ul>{''.join(_tag('li', note) for note in section.notes)}</ul>")
-    return "".join(parts)
+        yield NoteList(section.notes)
 
 
-def _html_cell(cell: str) -> str:
-    return f'<td class="{cell.replace(" ", "-")}">{escape(cell)}</td>' if cell in VERDICTS else _tag("td", cell)
-
-
-def _tag(name: str, text: str) -> str:
-    shown = re.sub("`(.*?)`", r"<code>\1</code>", escape(text))
-    return f"<{name}>{shown}</{name}>"
-
-
-def _image(path: Path, title: str) -> str:
+def _image(path: Path) -> str | None:
     try:
-        data = base64.b64encode(path.read_bytes()).decode()
+        return png_uri(path.read_bytes())
     except OSError:
-        return "<p>(This figure is not drawn yet.)</p>"
-    return f'<p><img alt="{escape(title)}" src="data:image/png;base64,{data}"></p>'
-
-
-def escape(text: str) -> str:
-    """Return text that is safe between HTML tags and in quotes."""
-    return html.escape(text, quote=True)
+        return None

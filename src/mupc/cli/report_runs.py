@@ -1,0 +1,141 @@
+"""Read run folders for a report. A folder with parts missing is read as far as it goes."""
+
+import dataclasses
+import json
+import math
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any, TypeGuard
+
+from ..training import BACK_TO
+from .config import TrainFlags, from_dict, read
+from .run_folder import METRICS
+
+SWEEP = "sweep.json"
+Record = dict[str, Any]
+
+
+@dataclasses.dataclass(frozen=True)
+class RecordedRun:
+    """A run folder as it was found.
+
+    - `name`: of the folder, or its whole path where names of folders are the same.
+    - `about`: the content of config.json. `settings`: those of the run, as written.
+    - `flags`: the same settings as flags; None for a run that this version of mupc cannot repeat.
+    - `records`: the lines of metrics.jsonl, without those from which training went back.
+    - `summary`: the content of summary.json, empty for a run that goes on or was killed.
+    - `missing`: sentences on what could not be read.
+    """
+
+    path: Path
+    name: str
+    about: Record
+    settings: Record
+    flags: TrainFlags | None
+    records: list[Record]
+    summary: Record
+    missing: tuple[str, ...]
+
+    @property
+    def last(self) -> Record:
+        """The last record of a network that was finite; empty if there is none."""
+        return next((record for record in reversed(self.records) if not record.get("diverged")), {})
+
+    def curve(self, key: str, over: str = "epoch", factor: float = 1.0) -> tuple[list[float], list[float]]:
+        """Return the places and values of a number at all evaluations that have it."""
+        found = [(record.get(over), record.get(key)) for record in self.records]
+        points = [(x, factor * y) for x, y in found if is_number(x) and is_number(y)]
+        return [x for x, _ in points], [y for _, y in points]
+
+
+def is_number(value: object) -> TypeGuard[float]:
+    """Whether a value from a file is a finite number."""
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+
+
+def read_runs(names: Iterable[str]) -> tuple[list[RecordedRun], dict[str, Record]]:
+    """Return the runs in these folders, each once, and the content of sweep.json of those that are sweeps."""
+    folders = list(dict.fromkeys(Path(name).expanduser() for name in names))
+    runs, sweeps = [], {}
+    called = [folder.resolve().name for folder in folders]
+    for folder in folders:
+        name = folder.resolve().name
+        name = str(folder) if called.count(name) > 1 else name
+        if (folder / SWEEP).is_file():
+            sweeps[name] = _read_sweep(folder)
+        else:
+            runs.append(_read_run(folder, name))
+    return runs, sweeps
+
+
+def _read_sweep(folder: Path) -> Record:
+    found, problem = _read_json(folder / SWEEP)
+    listed = ("rows", "cells")
+    if problem or not all(isinstance(found.get(name), list) for name in listed):
+        raise ValueError(f"{folder / SWEEP} {problem or 'does not list cells'}: `mupc sweep work {folder}` writes it.")
+    return found
+
+
+def _read_run(folder: Path, name: str) -> RecordedRun:
+    if not (folder / "config.json").is_file():
+        wrong = "it has no config.json" if folder.is_dir() else "there is no such folder"
+        raise ValueError(f"{folder} is not the folder of a run: {wrong}. Give one that `mupc train` wrote.")
+    file = read(folder, "the configuration of ")
+    about, _ = _read_json(folder / "config.json")
+    missing = []
+    flags = None
+    try:
+        flags = from_dict(file.settings, "its config.json", file.format)
+    except ValueError as error:
+        missing.append(f"The run cannot be repeated with this version of mupc: {error}")
+    records, damaged = _read_records(folder / METRICS)
+    missing += damaged
+    summary, problem = _read_json(folder / "summary.json")
+    if problem == _ABSENT:
+        missing.append("There is no summary.json: the run goes on, or it was killed.")
+    elif problem:
+        missing.append(f"summary.json {problem}.")
+    return RecordedRun(folder, name, about, dict(file.settings), flags, records, summary, tuple(missing))
+
+
+_ABSENT = "is not there"
+
+
+def _read_json(path: Path) -> tuple[Record, str]:
+    """Return what a JSON file holds, and what is wrong with it if it cannot be read."""
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return {}, _ABSENT
+    except OSError as error:
+        return {}, f"cannot be read ({error.strerror})"
+    except (ValueError, RecursionError):
+        return {}, "is not JSON"
+    return (found, "") if isinstance(found, dict) else ({}, "does not hold an object")
+
+
+def _read_records(path: Path) -> tuple[list[Record], list[str]]:
+    """Return the lines of a log, and sentences on those that cannot be read."""
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except (OSError, ValueError) as error:
+        reason = "is not there" if isinstance(error, FileNotFoundError) else "cannot be read"
+        return [], [f"{METRICS} {reason}: there are no curves."]
+    found = [_parsed(line) for line in lines if line.strip()]
+    good = [record for record in found if record is not None]
+    damaged = len(found) - len(good)
+    wrong = [f"{METRICS} has {damaged} damaged lines, which are left out."] if damaged else []
+    return [record for record in good if BACK_TO not in record], wrong
+
+
+def _parsed(line: str) -> Record | None:
+    try:
+        found = json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+    return found if isinstance(found, dict) and is_number(found.get("step")) else None
+
+
+def differing(runs: Sequence[RecordedRun], name: str) -> bool:
+    """Whether runs differ in a setting."""
+    return len({json.dumps(run.settings.get(name), sort_keys=True) for run in runs}) > 1
