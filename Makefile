@@ -4,7 +4,8 @@ PYTHON ?= python3
 BIN := .venv/bin
 PYTEST := OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist worksteal
 
-.PHONY: setup train test test-slow test-postgres zoo faults fuzz soak check bench clean
+.PHONY: setup train test test-slow test-browser test-postgres test-release zoo faults fuzz soak check docs docs-serve
+.PHONY: notebooks bench clean
 
 setup: .venv/installed
 
@@ -22,9 +23,16 @@ test: setup
 test-slow: setup
 	$(PYTEST) -m slow
 
+test-browser: setup
+	MUPC_TEST_BROWSER=1 $(BIN)/python -m pytest tests/report/test_browser.py
+
 test-postgres: setup
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,postgres]'
 	MUPC_TEST_POSTGRES=1 $(BIN)/python -m pytest tests/postgres -s
+
+test-release: setup
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,release]'
+	$(BIN)/python tests/release.py $(PYTHONS)
 
 zoo: setup
 	$(PYTEST) --zoo
@@ -44,8 +52,22 @@ check: setup
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache
 
+.venv/docs: .venv/installed
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,docs]'
+	touch $@
+
+docs docs-serve: export NO_MKDOCS_2_WARNING = 1
+docs: .venv/docs
+	$(BIN)/mkdocs build --strict  # not --quiet, which would drop the warnings that --strict counts
+
+docs-serve: .venv/docs
+	$(BIN)/mkdocs serve
+
+notebooks: .venv/docs
+	$(BIN)/python docs/hooks/notebooks.py
+
 bench: setup
 	$(BIN)/mupc bench
 
 clean:
-	rm -rf .venv build dist .pytest_cache .mypy_cache .ruff_cache
+	rm -rf .venv build dist site .pytest_cache .mypy_cache .ruff_cache

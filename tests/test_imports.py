@@ -33,7 +33,7 @@ for words in (["--help"], ["--version"], ["data", "list"], *([name, "--help"] fo
     with contextlib.redirect_stdout(io.StringIO()) as out:
         assert main(words) == 0, words
     assert out.getvalue().strip(), words
-light("help", *COMPUTING, "matplotlib", "tensorboardX", "sklearn", "optuna", "diffrax", "orbax")
+light("help", *COMPUTING, "jinja2", "matplotlib", "tensorboardX", "sklearn", "optuna", "diffrax", "orbax")
 
 import mupc.training
 mupc.Network, mupc.infer, mupc.fit

@@ -16,12 +16,18 @@ def test_wheel(tmp_path):
     assert ended.returncode == 0, ended.stdout + ended.stderr
     (wheel,) = tmp_path.glob("mupc-*.whl")
     names = set(zipfile.ZipFile(wheel).namelist())
-    sources = {str(path.relative_to(ROOT / "src")) for path in (ROOT / "src" / "mupc").rglob("*.py")}
+    files = [path for kind in ("*.py", "*.j2", "*.css", "*.js", "*.md") for path in (ROOT / "src/mupc").rglob(kind)]
+    sources = {str(path.relative_to(ROOT / "src")) for path in files}
+    assert {"mupc/report/page.html.j2", "mupc/report/page.css", "mupc/report/chart.js"} <= sources
     assert sources <= names
     assert "mupc/py.typed" in names
     assert mupc.__version__ in wheel.name
     metadata = next(name for name in names if name.endswith("METADATA"))
     assert "License-Expression: MIT" in zipfile.ZipFile(wheel).read(metadata).decode()
+
+
+def test_the_citation_has_the_version():
+    assert f"version: {mupc.__version__}" in (ROOT / "CITATION.cff").read_text(encoding="utf-8").splitlines()
 
 
 def test_constraints_hold_versions_only():

@@ -22,6 +22,11 @@ from .learning import BP, PC, AbstractAlgorithm, Optimiser
 from .network import Activation, Elementwise, Network
 from .training import FitResult, fit
 
+__all__ = [
+    "PCClassifier",
+    "PCRegressor",
+]
+
 FLOATS = np.float64, np.float32
 WEIGHT_LR = 0.01
 """Chosen on validation splits of wine, breast cancer, diabetes and digits, with each of the solvers below."""

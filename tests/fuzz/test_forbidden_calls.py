@@ -72,10 +72,3 @@ def test_no_forbidden_calls():
         (str(path.relative_to(SOURCE)), *what) for path in files for what in forbidden(path.read_text(encoding="utf-8"))
     ]
     assert found == []
-
-
-def test_html_shows_no_text_unescaped():
-    """Every value that the report puts between tags goes through one function that escapes it."""
-    from mupc.experiments import _page
-
-    assert _page.escape("<script>'\"&") == "&lt;script&gt;&#x27;&quot;&amp;"

@@ -208,6 +208,7 @@ def updated(algorithm, count):
     return energies, state
 
 
+@pytest.mark.slow
 def test_an_amortised_start_saves_steps():
     """The first guess is the forward pass. Once it has learnt, two steps lower the energy further than sixty do."""
     amortised, _ = updated(mupc.Amortised(mupc.GradientDescent(0.1, 2), start_lr=0.01), 300)

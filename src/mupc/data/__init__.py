@@ -23,3 +23,23 @@ from ._schema_json import Label
 from ._stream import BatchStream, from_batches
 from ._table import read_table
 from ._targets import targets_warning
+
+__all__ = [
+    "Available",
+    "BatchStream",
+    "Column",
+    "DataError",
+    "Dataset",
+    "FileCheck",
+    "Normalisation",
+    "Schema",
+    "Split",
+    "available",
+    "check",
+    "fetch",
+    "from_arrays",
+    "from_batches",
+    "load",
+    "read_samples",
+    "standardisation",
+]

@@ -29,6 +29,8 @@ def fetch(name: str, *, data_dir: PathLike | None = None, progress: bool = True)
     replaced. An interrupted download leaves no incomplete file behind.
 
     ```python
+    import mupc
+
     folder = mupc.data.fetch("mnist")
     ```
     """

@@ -39,6 +39,7 @@ class Available:
 
     @property
     def present(self) -> bool:
+        """Whether it was found."""
         return self.where is not None
 
 

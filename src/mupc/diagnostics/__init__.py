@@ -14,3 +14,16 @@ from ._coordinate_check import (
 from ._credit_reach import LEARNING_LIMITS, UNLIKE, CreditReach, algorithm_reach, credit_reach, layers_that_learn
 from ._exponents import CoordinateCheck, Slope, layer_numbers
 from ._hessian_extremes import HessianExtremes, hessian_extremes
+
+__all__ = [
+    "Conditioning",
+    "CoordinateCheck",
+    "CreditReach",
+    "HessianExtremes",
+    "Slope",
+    "algorithm_reach",
+    "coordinate_check",
+    "coordinate_sizes",
+    "credit_reach",
+    "hessian_extremes",
+]

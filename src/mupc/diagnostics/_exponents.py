@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
-from scipy import special
+import scipy
 
 AXES = {"width": "wider", "depth": "deeper"}
 """Each axis of the check, and the word for more of it."""
@@ -315,7 +315,7 @@ def fit_line(x: np.ndarray, y: np.ndarray) -> tuple[float, float]:
     squares = np.sum(spread**2)
     slope = np.sum(spread * y) / squares
     left = np.sum((y - np.mean(y) - slope * spread) ** 2)
-    interval = special.stdtrit(freedom, (1 + CONFIDENCE) / 2) * math.sqrt(left / freedom / squares)
+    interval = scipy.special.stdtrit(freedom, (1 + CONFIDENCE) / 2) * math.sqrt(left / freedom / squares)
     return float(slope), float(interval)
 
 

@@ -2,7 +2,9 @@
 
 from ._algorithm import (
     AbstractAlgorithm,
+    AbstractForward,
     AbstractRelaxingAlgorithm,
+    AbstractUntuned,
     AlgorithmState,
     Defaults,
     LearningContext,

@@ -1,0 +1,83 @@
+"""Build steps of the site that mkdocs does not have: notebooks, files from outside `docs/`, help texts of the commands,
+and checks that every public name is documented and that no page loads anything from elsewhere."""
+
+import contextlib
+import io
+import os
+import re
+import textwrap
+from pathlib import Path
+
+from mkdocs.exceptions import PluginError
+from mkdocs.structure.files import File
+from public_names import undocumented
+
+import notebooks
+
+ROOT = Path(__file__).parents[2]
+PAGES = ["CHANGELOG.md", "CONTRIBUTING.md"]
+FIGURES = "results/*.png"
+HELP = "<!-- the help of every command -->"
+COLUMNS = 92
+OUTSIDE = re.compile(r"\]\(\.\./((?:results/|CHANGELOG\.md|CONTRIBUTING\.md)[^)]*)\)")
+"""A link of a page in `docs/` to a file of the repository that the site has, too."""
+LOADED = re.compile(
+    r"""<(?:script|img|iframe|source|video|audio)\b[^>]*\bsrc=["']?(?:https?:)?//[^"'\s>]+"""
+    r"""|<link\b(?![^>]*rel=["']?(?:canonical|next|prev))[^>]*\bhref=["']?(?:https?:)?//[^"'\s>]+"""
+    r"""|@import\s+["'(]*(?:https?:)?//[^"')]+|url\(["']?(?:https?:)?//[^"')]+"""
+)
+"""What a browser would fetch from another host while it shows a page."""
+
+
+def on_pre_build(config):
+    """Refuse to build a site that leaves out a public name."""
+    if missing := undocumented():
+        raise PluginError("\n".join(missing))
+
+
+def on_files(files, config):
+    """Add the notebooks, and the pages and figures that live outside of `docs/`."""
+    for source in notebooks.SOURCES:
+        text, pictures = notebooks.page(source)
+        files.append(File.generated(config, f"notebooks/{source.stem}.md", content=text))
+        for name, data in pictures.items():
+            files.append(File.generated(config, f"notebooks/{name}", content=data))
+    for path in [*map(ROOT.joinpath, PAGES), *sorted(ROOT.glob(FIGURES))]:
+        name = path.relative_to(ROOT).as_posix()
+        files.append(File.generated(config, name, abs_src_path=str(path)))
+    return files
+
+
+def on_page_markdown(markdown, page, config, files):
+    """Turn links that leave `docs/` into links of the site, and write out the help of the commands."""
+    markdown = OUTSIDE.sub(r"](\1)", markdown)
+    return markdown.replace(HELP, _help_of_commands()) if HELP in markdown else markdown
+
+
+def on_post_build(config):
+    """Refuse a site that loads something from elsewhere."""
+    site = Path(config.site_dir)
+    for path in sorted([*site.rglob("*.html"), *site.rglob("*.css")]):
+        if found := LOADED.search(path.read_text(encoding="utf-8")):
+            raise PluginError(f"{path.relative_to(site)} loads from elsewhere: {found[0]}")
+
+
+def _help_of_commands():
+    """Return a section with the help of each command."""
+    from mupc.cli import runner
+
+    commands = [[], *([name] for name in runner.COMMANDS)]
+    return "\n".join(f"## `{' '.join(['mupc', *words])}`\n\n```text\n{_help(words)}\n```\n" for words in commands)
+
+
+def _help(words):
+    """Return the help of a command as it is printed on a narrow terminal."""
+    from mupc.cli import main
+
+    os.environ["COLUMNS"] = str(COLUMNS)
+    with contextlib.redirect_stdout(io.StringIO()) as shown:
+        if main([*words, "--help"]) != 0:
+            raise PluginError(f"mupc {' '.join(words)} --help failed")
+    return "\n".join(
+        textwrap.fill(line, COLUMNS) if len(line) > COLUMNS else line for line in shown.getvalue().split("\n")
+    )
