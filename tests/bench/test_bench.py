@@ -15,6 +15,7 @@ import pytest
 from mupc import bench
 from mupc.bench import __main__ as command
 from mupc.bench import _baseline, _floors, _timing, _workloads
+from mupc.bench._growth import growth, work_exponent
 
 TINY = bench.BenchCase("gd", hidden_layers=3, width=2, batch_size=5)
 INPUT, HIDDEN, READOUT = 2 * 784, 2 * 2, 2 * 10  # entries of its matrices: one, two and one of them
@@ -231,7 +232,60 @@ def test_cases():
     ]  # fmt: skip
 
 
+def test_growth_of_known_powers():
+    """Rows with times H·N²·T and memory H·N² have those exponents. Two sizes are not fitted."""
+    sizes = [(8, 64, 8), (16, 64, 16), (32, 64, 32), (8, 128, 8), (8, 256, 8), (8, 64, 16)]
+    rows = [
+        {"workload": "gd", "hidden_layers": h, "width": n, "steps": t, "batch_size": 2}
+        | {"times": {"mupc": {"median_s": 1e-9 * h * n**2 * t, "memory_bytes": 4 * h * n**2}}}
+        for h, n, t in sizes
+    ]
+    found = {row["over"]: row for row in growth(rows)}
+    assert set(found) == {"H", "N"}
+    for size, work, memory in (("H", "2", "1"), ("N", "2", "1 to 2")):
+        time, kept = found[size]["time"], found[size]["memory"]
+        assert time["exponent"] == pytest.approx(2) and time["off"] == pytest.approx(1)
+        assert (time["theory"], kept["theory"]) == (work, memory)
+    assert found["H"]["memory"]["exponent"] == pytest.approx(1) and found["N"]["memory"]["exponent"] == pytest.approx(2)
+    assert (found["N"]["from"], found["N"]["to"]) == (64, 256)
+    rows[1]["times"]["mupc"]["median_s"] *= 1.5  # the middle one of three: its fit rises by a third of log 1.5
+    assert {row["over"]: row for row in growth(rows)}["H"]["time"]["off"] == pytest.approx(1.5 ** (2 / 3))
+
+
+@pytest.mark.parametrize(
+    ("program", "size", "exponent"),
+    [
+        ("PC, gd (N=8, B=2, T=H)", "hidden_layers", "2"),
+        ("BP, gd (N=8, B=2, T=H)", "hidden_layers", "1"),
+        ("PC, gd (N=8, B=2, T=4)", "hidden_layers", "1"),
+        ("PC, error-space (N=8, B=2)", "hidden_layers", "1"),
+        ("PC, resnet (H=6, B=2)", "width", "2"),
+        ("BP, gd (H=8, N=8, T=4)", "batch_size", "1"),
+        ("PC, gd (H=8, N=8, B=2)", "steps", "1"),
+        ("BP, gd (H=8, N=8, B=2)", "steps", "0"),
+    ],
+)
+def test_work_in_theory(program, size, exponent):
+    assert work_exponent(program, size) == exponent
+
+
+@pytest.mark.parametrize(("latents", "blocks"), [(6, (1, 1, 1)), (7, (1, 1, 2)), (21, (6, 6, 6))])
+def test_a_resnet_has_as_many_latents_as_asked(latents, blocks):
+    network = _workloads.make_resnet(bench.BenchCase("resnet", latents, 2), bench.BenchConfig())
+    assert network.layer_count == latents + 1
+    assert tuple(sum(f"stage {stage}." in name for name in network.layer_names) for stage in (1, 2, 3)) == blocks
+
+
+@pytest.mark.slow
+def test_a_resnet():
+    row = bench.measure_case(bench.BenchCase("resnet", 6, 2, batch_size=2), bench.BenchConfig(**QUICK))
+    times = {name: taken["median_s"] for name, taken in row["times"].items()}
+    assert row["ratios"]["mupc / backprop"] == pytest.approx(times["mupc"] / times["backprop"])
+    assert first_row(bench.tables([row])[0])["workload"] == "resnet"
+
+
 MISTAKES = [
+    ({"workloads": ("resnet",), "depths": (5,)}, "depths has 5, too few for the three stages of resnet. Use 6 or more"),
     ({"workloads": ("eror-space",)}, "workload 'eror-space' is not known. Did you mean 'error-space'?"),
     ({"preset": "gpus"}, "preset 'gpus' is not known. Did you mean 'gpu'?"),
     ({"precision": "fp32"}, "precision 'fp32' is not known"),

@@ -68,7 +68,7 @@ def test_a_case_that_runs_out_of_memory(measure, monkeypatch):
     ("argv", "help"),
     [
         (["epohc"], "workload 'epohc' is not known. Did you mean 'epoch'?"),
-        (["gd", "--preset", "fast"], "--preset 'fast' is not known. Choose one of: small, cpu, gpu."),
+        (["gd", "--preset", "fast"], "--preset 'fast' is not known. Choose one of: small, cpu, growth, gpu."),
         (["--widths", "0"], "--widths must be at least 1, got 0"),
         (["--depths", "8", "-2"], "--depths must be at least 1, got -2"),
         (["--steps", "0"], "--steps must be at least 1, got 0"),

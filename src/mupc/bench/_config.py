@@ -10,12 +10,15 @@ WORKLOADS = {
     "gd": "a bare weight update by gradient descent, T = H",
     "one-step": "a bare weight update after a single inference step, T = 1",
     "error-space": "a bare weight update in error space",
+    "resnet": "the same of a convolutional network with H latents and N channels",
     "epoch": "a step of fit by gradient descent, T = H, and an evaluation",
     "epoch-error-space": "a step of fit in error space, and an evaluation",
     "grid": "fit_many against fit, one run after another",
 }
-UPDATES, EPOCHS = ("gd", "one-step", "error-space"), ("epoch", "epoch-error-space")
-IN_ERROR_SPACE = ("error-space", "epoch-error-space")
+UPDATES, RESNET, EPOCHS = ("gd", "one-step", "error-space"), "resnet", ("epoch", "epoch-error-space")
+IN_ERROR_SPACE = ("error-space", RESNET, "epoch-error-space")
+LEAST_LATENTS = 6
+"""Latents of the smallest network with three stages: a stem, two changes of stage, and a block in each."""
 PRECISIONS = ("float32", "tf32", "bf16", "float64")
 IN_SIZE, OUT_SIZE, BATCH_SIZE = 784, 10, 64
 """MNIST's sizes, and the paper's batch."""
@@ -78,6 +81,15 @@ PRESETS: dict[str, list[BenchCase]] = {
         *_cases("epoch epoch-error-space", (8,), (128,)),
         *_cases("grid", (8,), (32,)),
     ],
+    "growth": [
+        *_cases("gd error-space", (8, 16, 32, 64), (128,)),
+        *_cases("gd error-space", (8,), (64, 256, 512)),
+        *_cases("gd error-space", (8,), (128,), batches=(16, 256, 1024)),
+        *_cases("gd", (16,), (128,), steps=(4, 64, 256)),
+        *_cases("resnet", (6, 12, 21, 42), (8,), batches=(16,)),
+        *_cases("resnet", (6,), (4, 16, 32), batches=(16,)),
+        *_cases("resnet", (6,), (8,), batches=(4, 64, 256)),
+    ],
     "gpu": [
         *_cases("gd", (128, 8, 32, 512, 1024), (512,)),
         *_cases("gd", (128,), (128, 1024)),
@@ -85,10 +97,16 @@ PRESETS: dict[str, list[BenchCase]] = {
         *_cases("gd", (128,), (512,), steps=(8, 32, 512)),
         *_cases("one-step epoch epoch-error-space", (8, 128), (512,)),
         *_cases("error-space", (128, 8, 32, 512, 1024), (512,)),
+        *_cases("error-space", (128,), (128, 1024)),
+        *_cases("error-space", (128,), (512,), batches=(16, 256)),
+        *_cases("resnet", (21, 42, 129), (64,), batches=(128,)),
+        *_cases("resnet", (21,), (32, 128), batches=(128,)),
+        *_cases("resnet", (21,), (64,), batches=(32, 512)),
         *_cases("grid", (8,), (512,)),
     ],
 }
-"""`small` takes about a minute on two CPU cores, `cpu` about ten; `gpu` needs an accelerator."""
+"""`small` takes about a minute on two CPU cores, `cpu` about ten; `growth` varies one size after the other, to fit how
+cost grows; `gpu` needs an accelerator."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -98,7 +116,7 @@ class BenchConfig:
     workloads: tuple[str, ...] = ()
     """What to measure, one or more workloads; none means those of the preset."""
     preset: str = "small"
-    """List of cases: small takes a minute on a CPU, cpu about ten; gpu needs an accelerator."""
+    """List of cases: small (a minute on a CPU), cpu (ten), growth (five; every size varies), or gpu."""
     depths: tuple[int, ...] | None = None
     """Numbers of hidden layers H, in place of the preset's."""
     widths: tuple[int, ...] | None = None
@@ -198,4 +216,8 @@ def bench_cases(config: BenchConfig) -> list[BenchCase]:
             depths, widths = config.depths or (case.hidden_layers,), config.widths or (case.width,)
             steps = (config.steps if name in ("gd", "epoch", "grid") else None) or (case.steps,)
             found += _cases(name, depths, widths, config.batch_size or (case.batch_size,), steps)
+    least = min((case.hidden_layers for case in found if case.workload == RESNET), default=LEAST_LATENTS)
+    if least < LEAST_LATENTS:
+        wrong = f"has {least}, too few for the three stages of {RESNET}."
+        raise checks.ArgumentError("depths", wrong, f"Use {LEAST_LATENTS} or more.")
     return list(dict.fromkeys(found))  # cases of a preset may be the same once a size is given: measure them once

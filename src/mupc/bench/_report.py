@@ -3,7 +3,8 @@
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from ._config import EPOCHS, UPDATES, WORKLOADS
+from ._config import EPOCHS, RESNET, UPDATES, WORKLOADS
+from ._growth import growth
 
 BenchRow = dict[str, Any]
 """What was measured for one case, as JSON has it."""
@@ -27,13 +28,14 @@ def report_lines(rows: Sequence[BenchRow]) -> list[str]:
 def tables(rows: Iterable[BenchRow]) -> list[str]:
     """Lay out the rows that did not fail as tables of text, with columns two or more spaces apart."""
     rows = [row for row in rows if "failed" not in row]
-    found = []
-    for title, workloads, columns in _LAYOUTS:
-        if own := [row for row in rows if row["workload"] in workloads]:
-            lines = [list(columns), *([_cell(row, *column) for column in columns.items()] for row in own)]
-            widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-            found.append("\n".join([title, *("  ".join(map(str.rjust, line, widths)) for line in lines)]))
-    return found
+    chosen = ((title, [row for row in rows if row["workload"] in names], columns) for title, names, columns in _LAYOUTS)
+    return [_table(*each) for each in (*chosen, (_GROWTH_TITLE, growth(rows), _GROWTH)) if each[1]]
+
+
+def _table(title: str, rows: Iterable[BenchRow], columns: dict[str, str]) -> str:
+    lines = [list(columns), *([_cell(row, *column) for column in columns.items()] for row in rows)]
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    return "\n".join([title, *("  ".join(map(str.rjust, line, widths)) for line in lines)])
 
 
 def _number(value: float) -> str:
@@ -59,7 +61,7 @@ _BACKPROP = {"BP ms": "times.backprop.median_s", "ms/BP": "ratios.mupc / backpro
 _LAYOUTS: list[tuple[str, Sequence[str], dict[str, str]]] = [
     (
         "a bare weight update, next to backpropagation (BP) and the step-by-step baseline (unrolled)",
-        UPDATES,
+        (*UPDATES, RESNET),
         {"workload": "workload", **_SIZES, "ms": "times.mupc.median_s", "spread ±": "times.mupc.spread", **_BACKPROP}
         | {"unrolled ms": "times.unrolled.median_s", "unrolled/ms": "ratios.unrolled / mupc"},
     ),
@@ -86,3 +88,19 @@ _LAYOUTS: list[tuple[str, Sequence[str], dict[str, str]]] = [
         | {"end": "largest_difference_of_final_losses", "first": "largest_difference_of_first_losses"},
     ),
 ]
+
+_GROWTH_TITLE = (
+    "how cost grows: exponents of fits on log–log axes (off: the largest factor between a value and its fit)"
+)
+_GROWTH = {
+    "program": "program",
+    "over": "over",
+    "from": "from",
+    "to": "to",
+    "time": "time.exponent",
+    "off": "time.off",
+    "work": "time.theory",
+    "memory": "memory.exponent",
+    "off ": "memory.off",
+    "theory": "memory.theory",
+}

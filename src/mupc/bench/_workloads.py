@@ -18,17 +18,19 @@ from .. import data
 from ..inference import Energy, ErrorSpace, GradientDescent, infer
 from ..io import checks, device, json_ready, versions
 from ..learning import BP, PC, backprop_gradients, weight_gradients
-from ..network import Network, backend, resolve_activation, resolve_precision
+from ..network import AbstractNetwork, Chain, Network, backend, models, resolve_activation, resolve_precision
 from ..training import FitResult, Run, TrainConfig, fit, fit_many
 from . import _floors, _timing
 from ._baseline import baseline_update
-from ._config import BATCH_SIZE, EPOCHS, IN_SIZE, OUT_SIZE, UPDATES, BenchCase, BenchConfig
+from ._config import BATCH_SIZE, EPOCHS, IN_SIZE, LEAST_LATENTS, OUT_SIZE, RESNET, UPDATES, BenchCase, BenchConfig
 from ._report import BenchRow
 from ._timing import Timing, compile_call
 
 T = TypeVar("T")
-Update = Callable[[Network, Array, Array], Network]
+Update = Callable[[AbstractNetwork, Array, Array], AbstractNetwork]
 
+IMAGE_SHAPE = 3, 32, 32
+"""CIFAR-10's, for convolutional networks."""
 LR = 0.5 / BATCH_SIZE
 """The paper's β = 0.5, as it acts on one sample."""
 UNROLLED_DEPTH, UNROLLED_SECONDS = 128, 5.0
@@ -49,10 +51,17 @@ def make_network(case: BenchCase, config: BenchConfig, in_size: int = IN_SIZE, o
     return Network(in_size, out_size, case.width, case.hidden_layers, activation=config.activation, key=jr.key(seed))
 
 
-def random_batch(case: BenchCase) -> tuple[Array, Array]:
+def make_resnet(case: BenchCase, config: BenchConfig) -> Chain:
+    """Create the convolutional network of a case, with its blocks spread over three stages."""
+    more = case.hidden_layers - LEAST_LATENTS
+    blocks = [1 + (more + late) // 3 for late in range(3)]
+    return models.resnet(IMAGE_SHAPE, OUT_SIZE, case.width, blocks, activation=config.activation, key=jr.key(0))
+
+
+def random_batch(case: BenchCase, shape: tuple[int, ...] = (IN_SIZE,)) -> tuple[Array, Array]:
     """Draw inputs and one-hot targets."""
     labels = jr.randint(jr.key(2), (case.batch_size,), 0, OUT_SIZE)
-    return jr.normal(jr.key(1), (case.batch_size, IN_SIZE)), jax.nn.one_hot(labels, OUT_SIZE)
+    return jr.normal(jr.key(1), (case.batch_size, *shape)), jax.nn.one_hot(labels, OUT_SIZE)
 
 
 def make_algorithm(case: BenchCase, config: BenchConfig) -> PC:
@@ -68,7 +77,7 @@ def update_functions(case: BenchCase, config: BenchConfig, precision: str) -> di
     algorithm = make_algorithm(case, config)
     energy = Energy(output_precision=algorithm.defaults.output_precision)
 
-    def pc(network: Network, x: Array, y: Array) -> Network:
+    def pc(network: AbstractNetwork, x: Array, y: Array) -> AbstractNetwork:
         return weight_gradients(network, infer(network, x, y, algorithm.solver, energy=energy, precision=precision), x)
 
     return {"mupc": pc, "backprop": lambda n, x, y: backprop_gradients(n, x, y, precision=precision)}
@@ -118,6 +127,14 @@ def measure_update(case: BenchCase, config: BenchConfig, precision: str) -> Benc
         "shares": shares,
         "notes": [] if missing is None else [missing],
     }
+
+
+def measure_resnet(case: BenchCase, config: BenchConfig, precision: str) -> BenchRow:
+    """Time an update of a convolutional network next to backpropagation."""
+    arguments = make_resnet(case, config), *random_batch(case, IMAGE_SHAPE)
+    calls = {name: compile_call(f, *arguments) for name, f in update_functions(case, config, precision).items()}
+    times = _timing.time_in_turns(calls, config.rounds)
+    return {"times": times, "ratios": {"mupc / backprop": times["mupc"]["median_s"] / times["backprop"]["median_s"]}}
 
 
 @functools.lru_cache(maxsize=2)
@@ -258,7 +275,8 @@ def _loss_differences(together: Sequence[FitResult], alone: Sequence[FitResult])
     }
 
 
-MEASURES = dict.fromkeys(UPDATES, measure_update) | dict.fromkeys(EPOCHS, measure_epoch) | {"grid": measure_grid}
+MEASURES = dict.fromkeys(UPDATES, measure_update) | dict.fromkeys(EPOCHS, measure_epoch)
+MEASURES |= {RESNET: measure_resnet, "grid": measure_grid}
 
 
 def measure_case(case: BenchCase, config: BenchConfig) -> BenchRow:

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from . import style
 from .style import Number, PathLike, Record
 
-SIZES = {
+PERFORMANCE_SIZES = {
     "hidden_layers": ("H", "hidden layers H"),
     "width": ("N", "width N"),
     "batch_size": ("B", "batch size B"),
@@ -36,9 +36,9 @@ def draw_performance(rows: Iterable[Record], path: PathLike, title: str = "") ->
     draw_performance(rows, "performance.png")
     ```
     """
-    panels = _panels(rows)
+    panels = lines_over_sizes(rows)
     quantities = [quantity for quantity in QUANTITIES if any(quantity == key[0] for key in panels)]
-    varied = [size for size in SIZES if any(size == key[1] for key in panels)]
+    varied = [size for size in PERFORMANCE_SIZES if any(size == key[1] for key in panels)]
     if not panels:
         return
     size = max(5.0, 4.4 * len(varied)), 3.9 * len(quantities)
@@ -51,20 +51,21 @@ def draw_performance(rows: Iterable[Record], path: PathLike, title: str = "") ->
             for colour, (name, points) in zip(style.cycle(len(panels[key])), panels[key].items(), strict=True):
                 values = {x: unit * points[x] for x in sorted(points)}
                 style.plot_points(panel, values, "o-", color=colour, lw=1.5, ms=5, label=name)
-            style.size_axis(panel, SIZES[key[1]][1], sorted({x for points in panels[key].values() for x in points}))
+            ticks = sorted({x for points in panels[key].values() for x in points})
+            style.size_axis(panel, PERFORMANCE_SIZES[key[1]][1], ticks)
             style.log_ticks(panel)
             panel.set_ylabel(label)
             panel.legend(fontsize=8, loc="lower center", bbox_to_anchor=(0.5, 1.0), handlelength=1)
         figure.suptitle(title, fontsize=12)
 
 
-def _panels(rows: Iterable[Record]) -> dict[tuple[str, str], Lines]:
-    """Return the lines over each size, by quantity and size. Points on a line share workload, program and all other
-    sizes; over H, those with T = H are a line, too."""
+def lines_over_sizes(rows: Iterable[Record]) -> dict[tuple[str, str], Lines]:
+    """Return the lines over each size that has several values, by quantity and size. Points on a line share workload,
+    program and all other sizes; over H, those with T = H are a line, too."""
     found: dict[tuple[str, str], Lines] = defaultdict(lambda: defaultdict(dict))
     for row in rows:
-        for size in (size for size in SIZES if row.get(size) is not None):
-            fixed = {symbol: row.get(other) for other, (symbol, _) in SIZES.items() if other != size}
+        for size in (size for size in PERFORMANCE_SIZES if row.get(size) is not None):
+            fixed = {symbol: row.get(other) for other, (symbol, _) in PERFORMANCE_SIZES.items() if other != size}
             if size == "hidden_layers" and row.get("steps") == row[size]:
                 fixed["T"] = "H"
             shown = ", ".join(f"{symbol}={value}" for symbol, value in fixed.items() if value is not None)

@@ -1,5 +1,6 @@
 """The programs that training calls on the device: steps of an interval, tuning, and evaluation."""
 
+import dataclasses
 import functools
 from collections.abc import Callable
 from typing import Any, NamedTuple, TypeVar
@@ -44,7 +45,8 @@ def _compiled(function: Callable[..., Result]) -> Callable[..., Result]:
 
     @functools.wraps(function)
     def call(job: TrainJob, *arguments: Any) -> Result:
-        return program(eqx.tree_at(lambda j: j.context.energy, job, traced(job.context.energy)), *arguments)
+        context = dataclasses.replace(job.context, energy=traced(job.context.energy))
+        return program(TrainJob(job.algorithm, context, job.source), *arguments)
 
     return call
 
