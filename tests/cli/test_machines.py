@@ -7,6 +7,7 @@ import socket
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -118,3 +119,17 @@ def test_a_sweep_on_two_devices(tmp_path):
         assert main([*flags, "--out", str(tmp_path / name), *more]) == 0
         found.append([cell["value"] for cell in json.loads((tmp_path / name / "sweep.json").read_text())["cells"]])
     np.testing.assert_allclose(*found, rtol=0, atol=1e-10)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("script", "result"), [("processes.sh", "summary.json"), ("workers.sh", "sweep.json")])
+def test_the_examples(script, result, tmp_path):
+    """Both start two processes at the same moment."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = str(free.getsockname()[1])
+    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+    command = ["sh", Path(__file__).parents[2] / "examples" / script, tmp_path / "out", port]
+    done = subprocess.run(command, env=os.environ | {"PATH": path}, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert json.loads((tmp_path / "out" / result).read_text())

@@ -100,8 +100,9 @@ _LEFT = (LOCK, ".writable", ".config.json.part")
 
 
 def _fresh(path: Path, resumes: str | None) -> Path:
-    known = resumes is not None and (path / resumes).exists()
-    if path.is_dir() and any(file.name not in _LEFT for file in path.iterdir()) and not known:
+    names = {file.name for file in path.iterdir()} - set(_LEFT) if path.is_dir() else set()
+    known = resumes is not None and any(name.startswith(resumes) for name in names)  # or a lock, while it is created
+    if names and not known:
         raise ValueError(f"--out {path} is not empty: choose another folder, runs are never overwritten.")
     return _make(path, exist_ok=True)
 
