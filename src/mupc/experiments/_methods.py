@@ -220,12 +220,14 @@ METHODS |= {
 
 @dataclasses.dataclass(frozen=True)
 class Relative:
-    """One of the algorithms that the study `family` compares. `descends`: it has a step size of inference, β."""
+    """One of the algorithms that the study `family` compares. `descends`: it has a step size of inference, β.
+    `slower`: by what factor its rates of the weights are lower, if it steps them several times a batch."""
 
     label: str
     algorithm: AlgorithmFactory
     output_precision: float = 1.0
     descends: bool = False
+    slower: float = 1.0
 
 
 NUDGE = 0.3
@@ -258,7 +260,7 @@ FAMILY = {
     "zil": Relative("Z-IL", _relative(lambda package, space, descent: package.ZIL())),
     "pc-error-space": Relative("PC, error space, λ = 0.1", error_space(2), 0.1),
     "pc-gd": Relative("PC, gradient descent", PAPER_DESCENT, descends=True),
-    "ipc": Relative("iPC", _relative(lambda package, space, descent: package.IPC(descent)), descends=True),
+    "ipc": Relative("iPC", _relative(lambda package, space, descent: package.IPC(descent)), 1.0, True, 10.0),
     **{f"nudged-{sign}": _nudged(sign) for sign in ("positive", "negative", "centred")},
     "alm": Relative("PC-ALM", _relative(lambda package, space, descent: package.ALM("auto"))),
     "amortised": Relative(

@@ -129,13 +129,14 @@ def _rates(
     the weights. With `both`, rates are plain and scaled."""
     found = []
     for name in names:
-        given = (etas[:: len(betas)], betas) if FAMILY[name].descends else (etas, (0.0,))
+        own = tuple(eta / FAMILY[name].slower for eta in etas)
+        given = (own[:: len(betas)], betas) if FAMILY[name].descends else (own, (0.0,))
         method = f"{prefix}-{name}"
         found += [Rates(each, *given, tune_depth=tune_depth) for each in (method, scaled(method))[: 1 + both]]
     return tuple(found)
 
 
-_ETAS, _BETAS = (0.2, 0.1, 0.05, 0.02, 0.01, 0.005), (PAPER_BATCH * 0.1, PAPER_BATCH * 0.02)
+_ETAS, _BETAS = (0.2, 0.1, 0.05, 0.02, 0.01, 0.005), (PAPER_BATCH * 0.4, PAPER_BATCH * 0.1)
 _MLP: dict[str, Any] = {
     "activations": ("tanh",),
     "widths": (128,),

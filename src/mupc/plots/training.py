@@ -104,9 +104,14 @@ def _plot_history(panel: Axes, runs: list[Record], name: str, scale: Number = 1,
 
 
 def draw_family(record: Record, path: PathLike, labels: Labels, titles: Sequence[str]) -> None:
-    """Draw a panel for each network, with its title, and in it a row for each method: its test error, with plain and
-    with scaled rates."""
-    networks = [(part, depth) for part in record["config"]["parts"] for depth in part["depths"]]
+    """Draw a panel for each network that has finished runs, with its title, and in it a row for each method: its test
+    error, with plain and with scaled rates."""
+    every = ((part, depth) for part in record["config"]["parts"] for depth in part["depths"])
+    found = [
+        (title, part, trained_runs(record, data=part["data"], depth=depth))
+        for title, (part, depth) in zip(titles, every, strict=True)
+    ]
+    networks = [each for each in found if each[-1]] or found[:1]
     columns = min(2, len(networks))
     rows = -(-len(networks) // columns)
     size = 2.4 + 3.0 * columns, 0.7 + 3.0 * rows
@@ -114,17 +119,16 @@ def draw_family(record: Record, path: PathLike, labels: Labels, titles: Sequence
         for panel in axes.flat[len(networks) :]:
             panel.set_axis_off()
         shown: list[str] = []
-        for panel, (part, depth), title in zip(axes.flat, networks, titles, strict=False):
+        for panel, (title, part, runs) in zip(axes.flat, networks, strict=False):
             names = [name for name in _methods(part) if not name.endswith(SCALED)]
             for suffix, look in {"": {"color": style.BLUE, "marker": "o"}, SCALED: SCALED_LOOK}.items():
-                runs = trained_runs(record, data=part["data"], depth=depth)
-                found = {place: style.select(runs, method=name + suffix) for place, name in enumerate(names)}
-                errors = {place: 100 - statistics.fmean(_finals(own)) for place, own in found.items() if own}
+                chosen = {place: style.select(runs, method=name + suffix) for place, name in enumerate(names)}
+                errors = {place: 100 - statistics.fmean(_finals(own)) for place, own in chosen.items() if own}
                 if errors:
                     label = "scaled rates" if suffix else "plain rates"
                     panel.plot(list(errors.values()), list(errors), ls="", label=label, **look)
             panel.set(xscale="log", ylim=(len(names) - 0.5, -0.5))
-            panel.set_title(title, fontsize="medium")
+            panel.set_title(title.replace(", ", "\n", 1), fontsize="medium")
             first = names != shown or panel.get_subplotspec().is_first_col()
             shown = names
             panel.set_yticks(range(len(names)), [labels[name] if first else "" for name in names])
