@@ -283,7 +283,7 @@ class MachineFlags:
     """Several devices or machines. docs/scaling.md says what each division gives."""
 
     devices: Devices = None
-    """Devices to divide batches over (8, or data=8), and hidden layers (data=2,layers=4); counted over processes."""
+    """Devices to divide batches over (8, or data=8), and layers (data=2,layers=4); counted over processes."""
     coordinator: Annotated[str | None, hint("(default: found under SLURM)", "HOST:PORT")] = None
     """Where process 0 listens when several processes train one run. Start all with the same flags but --process-id."""
     processes: Annotated[int | None, hint("(with --coordinator)")] = None

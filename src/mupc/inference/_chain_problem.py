@@ -16,7 +16,21 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from ..io import checks
-from ..network import AbstractNetwork, Chain, Latent, Latents, Outputs, Precision, apply, models, nodes, pull, push
+from ..network import (
+    AbstractNetwork,
+    Chain,
+    Latent,
+    Latents,
+    Outputs,
+    Precision,
+    apply,
+    layer_at,
+    models,
+    nodes,
+    pull,
+    push,
+    shifted_down,
+)
 from ._dense_problem import pose
 from ._energy import Energy, half_squares
 from ._gauss_newton import AbstractGaussNewton, Force
@@ -100,7 +114,7 @@ class ChainProblem(AbstractProblem[Increments]):
 
     def _output(self, delta: Latent) -> Outputs:
         """Return the output after a change of the last latent."""
-        return self.base_output + moved(self.chain.readout, self.base[-1][-1], delta, self.base_output)
+        return self.base_output + moved(self.chain.readout, layer_at(self.base[-1], -1), delta, self.base_output)
 
     def follow(self, errors: Increments) -> Point:
         own = errors.hidden
@@ -111,7 +125,7 @@ class ChainProblem(AbstractProblem[Increments]):
             return e + moved(node, z, d, known)
 
         delta = self.chain.up(step, self.bottom(errors), inputs, self._predicted(), change)
-        return Point(Increments(delta, errors.input), LayerErrors(own, self._output(delta[-1][-1])))
+        return Point(Increments(delta, errors.input), LayerErrors(own, self._output(layer_at(delta[-1], -1))))
 
     def as_unknowns(self, point: Point) -> Increments:
         return Increments(point.errors.hidden, point.delta.input)
@@ -130,10 +144,9 @@ class ChainProblem(AbstractProblem[Increments]):
         errors, and the output's part. `inputs` come into the nodes."""
         *below, top = inputs
         pulled = [part.each(pull, u, own) for part, u, own in zip(self.chain.hidden, below, e, strict=True)]
-        above = [stack[:1] for stack in pulled[1:]] + [-pull(self.chain.readout, top[0], force)[None]]
-        returned = (a if len(p) == 1 else jnp.concatenate([p[1:], a]) for p, a in zip(pulled, above, strict=True))
-        found = tuple(map(jnp.subtract, e, returned))
-        return Increments(found, -pulled[0][:1] if self.free_input else None)
+        above = [layer_at(stack, slice(1)) for stack in pulled[1:]] + [-pull(self.chain.readout, top[0], force)[None]]
+        found = tuple(map(jnp.subtract, e, map(shifted_down, pulled, above)))
+        return Increments(found, -layer_at(pulled[0], slice(1)) if self.free_input else None)
 
     def output_error(self, e: LayerErrors) -> Outputs:
         """Return the negative gradient of the loss in the output."""
@@ -209,7 +222,7 @@ class ChainLinearised(AbstractGaussNewton):
         return Increments(hidden, own if rest is None or rest.input is None else own + rest.input)
 
     def output_change(self, d: Increments) -> Outputs:
-        return push(self.problem.chain.readout, self.inputs[-1][0], d.hidden[-1][-1])
+        return push(self.problem.chain.readout, self.inputs[-1][0], layer_at(d.hidden[-1], -1))
 
     def output_signal(self) -> Outputs:
         return -self.problem.output_error(self.point.errors)

@@ -26,7 +26,7 @@ from ._mlp import Network, forward
 from ._parameterisation import PARAMETERISATIONS, Multipliers
 from ._precision import POLICIES, Precision, resolve_precision
 from ._rate_scales import BaseSize, LayerScale
-from ._recurrence import at_bottom, on_top, recurrence, returned, skipped
+from ._recurrence import at_bottom, layer_at, on_top, recurrence, returned, shifted_down, skipped
 from ._saved import (
     check_own_function,
     describe_network,

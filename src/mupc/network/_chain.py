@@ -16,9 +16,11 @@ from ..io import checks
 from ._abstract import AbstractNetwork, PerLayer, WeightRole
 from ._coerce import as_inputs, check_key
 from ._layer import Dense
+from ._mesh import LAYERS, axis_size
 from ._parameterisation import PARAMETERISATIONS
 from ._precision import Precision, resolve_precision
 from ._rate_scales import BaseSize, LayerScale, RateScales
+from ._recurrence import apply_to_each, carry_through, layer_at, shifted_up
 from ._types import Inputs, Outputs, PRNGKeyArray, Rows
 from .nodes import (
     AbstractRounding,
@@ -75,7 +77,8 @@ class Single(eqx.Module):
 
 
 class Stack(eqx.Module):
-    """Equal nodes, one after the other, with their weights in stacked arrays: one compiled body serves any depth.
+    """Equal nodes, one after the other, with their weights in stacked arrays: one compiled body serves any depth, and
+    the axis `layers` of a mesh divides them over devices.
 
     **Arguments:** `make`: a function of a random key that returns a node, which keeps the shape of its signal; `depth`,
     the number of nodes; a random `key`.
@@ -113,15 +116,15 @@ class Stack(eqx.Module):
     def each(self, function: Callable[..., PyTree], *stacks: PyTree) -> PyTree:
         """Apply a function of a node and of one item from each stack to every node by itself."""
         if any(isinstance(layer, Conv2d) for layer in weighted_layers(self.node)):  # side by side they are slow
-            return jax.lax.map(lambda items: function(*items), (self.node, *stacks))
-        return jax.vmap(function)(self.node, *stacks)
+            return apply_to_each(lambda items: jax.lax.map(lambda item: function(*item), items), (self.node, *stacks))
+        return apply_to_each(lambda items: jax.vmap(function)(*items), (self.node, *stacks))
 
     def carry(
         self, function: Callable[..., tuple[PyTree, PyTree]], value: PyTree, *stacks: PyTree, reverse: bool = False
     ) -> tuple[PyTree, PyTree]:
         """Carry a value from node to node; a function of node, value and items returns the next one and what to
         stack."""
-        return jax.lax.scan(
+        return carry_through(
             lambda v, items: function(items[0], v, *items[1:]), value, (self.node, *stacks), reverse=reverse
         )
 
@@ -248,8 +251,8 @@ class Chain(AbstractNetwork):
         """Return what comes into every node, part by part."""
         below, found = self.shaped(x)[None], []
         for own in activities:
-            found.append(below if len(own) == 1 else jnp.concatenate([below, own[:-1]]))
-            below = own[-1:]
+            found.append(shifted_up(below, own))
+            below = layer_at(own, slice(-1, None))
         return (*found, below)
 
     def up(self, step: Callable[..., Latent], value: Latent, *items: Sequence[PyTree]) -> Latents:
@@ -280,7 +283,7 @@ class Chain(AbstractNetwork):
         """Return the activities at which every error is zero, and the output."""
         chain = self.with_precision(precision)
         activities = chain.up(apply, self.shaped(x))
-        return activities, apply(chain.readout, activities[-1][-1])
+        return activities, apply(chain.readout, layer_at(activities[-1], -1))
 
     def prediction_errors(self, activities: Latents, x: Inputs, precision: Precision) -> tuple[Latents, Outputs]:
         chain = self.with_precision(precision)
@@ -316,9 +319,16 @@ class Chain(AbstractNetwork):
     def backpropagate(
         self, x: Inputs, output_error: Callable[[Outputs], Outputs], precision: Precision
     ) -> tuple["Chain", Outputs]:
-        output, pulled = jax.vjp(lambda chain: chain.forward_pass(x, precision)[1], self)
-        found: Chain = pulled(-output_error(output) / len(x))[0]
-        return found, output
+        if axis_size(LAYERS) == 1:
+            output, pulled = jax.vjp(lambda chain: chain.forward_pass(x, precision)[1], self)
+            found: Chain = pulled(-output_error(output) / len(x))[0]
+            return found, output
+        # the derivative of a pass that devices hand on would keep what nodes compute once for every turn
+        activities, output = self.forward_pass(x, precision)
+        chain, error = self.with_precision(precision), output_error(output)
+        inputs = chain.inputs_of_nodes(x, activities)
+        errors, _ = chain.down(pull(chain.readout, inputs[-1][0], error), inputs[:-1])
+        return self.local_gradients(x, activities, errors, error, precision), output
 
     def per_layer(self, function: Callable[[Dense], Array]) -> PerLayer:
         """Apply a function to all weights of every node, as one row."""

@@ -97,10 +97,9 @@ def constrain(tree: Tree, *axes: str | None) -> Tree:
     return _map_arrays(lambda leaf: jax.lax.with_sharding_constraint(leaf, spec), tree)
 
 
-def pad_rows(array: Any, count: int) -> Any:
-    """Return an array with zeros after its last row, up to this number of rows."""
-    widths = [(0, count - len(array))] + [(0, 0)] * (array.ndim - 1)
-    return np.pad(array, widths) if isinstance(array, np.ndarray) else jnp.pad(array, widths)
+def pad_rows(array: Any, devices: int) -> jax.Array:
+    """Return an array with zeros after its last row, so that its rows divide evenly over this number of devices."""
+    return jnp.pad(array, [(0, -len(array) % devices)] + [(0, 0)] * (array.ndim - 1))
 
 
 def put(tree: Tree, mesh: Mesh, *axes: str | None) -> Tree:

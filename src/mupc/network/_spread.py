@@ -10,6 +10,7 @@ from jaxtyping import Array, Float
 
 from ..io import checks
 from ._abstract import AbstractNetwork
+from ._chain import Chain, Stack
 from ._mesh import DATA, LAYERS, axis_size, constrain, is_array, pad_rows, put, size_of
 from ._mlp import Network
 
@@ -21,12 +22,22 @@ def check_layers(network: AbstractNetwork, mesh: Mesh | None) -> None:
     count = size_of(mesh, LAYERS)
     if count == 1:
         return
-    if not isinstance(network, Network):
-        wrong = f"has the axis {LAYERS!r}, which divides the hidden layers of mupc.Network alone, not of a Chain."
-        raise checks.ArgumentError("mesh", wrong, f"Use the axis {DATA!r}.")
-    if network.hidden_layers - 1 < count:
-        wrong = f"= {network.hidden_layers} are {network.hidden_layers - 1} matrices, fewer than the {count} devices"
-        raise checks.ArgumentError("hidden_layers", f"{wrong} of the axis {LAYERS!r}.", "Use fewer {devices}.")
+    if isinstance(network, Network):
+        if network.hidden_layers - 1 < count:
+            wrong = (
+                f"= {network.hidden_layers} are {network.hidden_layers - 1} matrices, fewer than the {count} devices"
+            )
+            raise checks.ArgumentError("hidden_layers", f"{wrong} of the axis {LAYERS!r}.", "Use fewer {devices}.")
+        return
+    parts = zip(network.names, network.parts, strict=True) if isinstance(network, Chain) else ()
+    stacks = {name: part.depth for name, part in parts if isinstance(part, Stack)}
+    if not stacks:
+        wrong = f"has the axis {LAYERS!r}, which divides every mupc.Stack of a network, and this one has none."
+        raise checks.ArgumentError("mesh", wrong, f"Make a Stack of equal nodes, or use the axis {DATA!r}.")
+    deepest = max(stacks, key=lambda name: stacks[name])
+    if stacks[deepest] < count:
+        wrong = f"has {count} devices on the axis {LAYERS!r}, and the deepest stack, {deepest!r}, has {stacks[deepest]}"
+        raise checks.ArgumentError("mesh", f"{wrong} nodes.", "Use fewer {devices}.")
 
 
 class PaddedStack(eqx.Module):
@@ -43,7 +54,7 @@ def spread(tree: Tree) -> Tree:
     devices = axis_size(LAYERS)
 
     def lay(leaf: Array, *axes: str) -> Array:
-        return constrain(pad_rows(leaf, -(-len(leaf) // devices) * devices) if axes else leaf, *axes)
+        return constrain(pad_rows(leaf, devices) if axes else leaf, *axes)
 
     return _laid_out(tree, lay, devices)
 
@@ -54,12 +65,14 @@ def put_spread(tree: Tree, mesh: Mesh, *axes: str) -> Tree:
 
 
 def _laid_out(tree: Tree, lay: Callable[..., Any], devices: int) -> Tree:
-    """Apply `lay(leaf)` to all arrays, and `lay(leaf, "layers")` to the hidden stacks, if `devices` share them."""
+    """Apply `lay(leaf)` to all arrays, and `lay(leaf, "layers")` to stacks of layers, if `devices` share them."""
 
     def stack(leaf: Any) -> PaddedStack:
         return PaddedStack(lay(leaf, LAYERS), len(leaf))
 
     def part(value: Any) -> Any:
+        if isinstance(value, Stack):
+            return jax.tree.map(stack, value)
         if not isinstance(value, Network):
             return lay(value) if is_array(value) else value
         others = [jax.tree.map(lay, layer) for layer in (value.input, value.readout)]
@@ -67,7 +80,7 @@ def _laid_out(tree: Tree, lay: Callable[..., Any], devices: int) -> Tree:
             lambda n: (n.input, n.readout, n.hidden), value, (*others, jax.tree.map(stack, value.hidden))
         )
 
-    divided = (lambda value: isinstance(value, Network)) if devices > 1 else None
+    divided = (lambda value: isinstance(value, Network | Stack)) if devices > 1 else None
     return jax.tree.map(part, tree, is_leaf=divided)
 
 

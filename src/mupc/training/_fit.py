@@ -64,7 +64,8 @@ def fit(
       Without it, Ctrl-C does the same: the result has what was learnt so far. A second Ctrl-C ends it at once.
     - `verbose`: show progress on the standard error stream: a bar on a terminal, a line per evaluation elsewhere.
     - `mesh`: devices to divide the work over, such as `jax.make_mesh((8,), ("data",))`. The axis `data` divides batches
-      and `layers` the hidden layers. The run is the same on any number of devices, to rounding (`docs/scaling.md`).
+      and `layers` the hidden layers, or every `mupc.Stack` of a chain. The run is the same on any number of devices, to
+      rounding (`docs/scaling.md`).
 
     **Example:**
 
