@@ -19,7 +19,7 @@ from mupc.cli.config import TrainFlags, TrainingGroups
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
-FENCE = re.compile(r"```python\n(.*?)```", re.DOTALL)
+FENCE = re.compile(r"```python(?: title=[^\n]*)?\n(.*?)```", re.DOTALL)
 
 
 def python(code, **options):
