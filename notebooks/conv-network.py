@@ -77,6 +77,9 @@ axes.legend()
 axes.grid(alpha=0.3)
 
 # %% [markdown]
+# Training makes the last layers more accurate, not the first ones.
+
+# %% [markdown]
 # ## What the first layer looks for
 #
 # Above: the 3 × 3 filters of the first convolution, the stem. Below: what each makes of one digit.
