@@ -31,7 +31,8 @@ print(f"{100 * result.last['test_accuracy']:.1f} % on the test set")
 # %% [markdown]
 # ## Every node has an error of its own
 #
-# What one node of a chain predicts, inference may correct, at a price. Each weight learns from its own node's error.
+# Each node of the chain predicts the next activity. Inference may correct the prediction, and the difference is the
+# node's error. Each weight learns from the error of its own node.
 
 # %%
 x, y = digits.x_train[:64], digits.y_train[:64]
@@ -45,10 +46,10 @@ axes.set(yscale="log", ylabel="size of gradient entries")
 axes.tick_params(axis="x", rotation=40)
 
 # %% [markdown]
-# ## What a linear reader finds in each layer
+# ## What a linear probe finds in each layer
 #
-# Take the activities of a layer, mean over pixels, and train logistic regression on them. If a layer separates the
-# classes, the reader does well.
+# Take the activities of a layer, mean over pixels, and train logistic regression on them. The better a layer separates
+# the classes, the more accurate this probe is.
 
 
 # %%
@@ -58,27 +59,30 @@ def layer_features(network, x):
     return [np.mean(layer, axis=(-2, -1)) for stack in stacks for layer in np.asarray(stack)]
 
 
-def readable(network):
-    """Return how well a linear reader of each layer does on test samples."""
+def probe_accuracies(network):
+    """Return the accuracy on test samples of a linear probe of each layer."""
     labels = np.argmax(digits.y_train, 1), np.argmax(digits.y_test, 1)
     layers = zip(layer_features(network, digits.x_train), layer_features(network, digits.x_test), strict=True)
-    reader = make_pipeline(StandardScaler(), LogisticRegression(max_iter=1000))
-    return [100 * reader.fit(train, labels[0]).score(test, labels[1]) for train, test in layers]
+    probe = make_pipeline(StandardScaler(), LogisticRegression(max_iter=1000))
+    return [100 * probe.fit(train, labels[0]).score(test, labels[1]) for train, test in layers]
 
 
 figure, axes = plt.subplots(figsize=(7, 3.5), layout="constrained")
 names = network.layer_names[:-1]
-axes.plot(names, readable(network), "o--", label="before training")
-axes.plot(names, readable(result.network), "o-", label="after training")
-axes.set(ylabel="accuracy of a linear reader (%)")
+axes.plot(names, probe_accuracies(network), "o--", label="before training")
+axes.plot(names, probe_accuracies(result.network), "o-", label="after training")
+axes.set(ylabel="accuracy of a linear probe (%)")
 axes.tick_params(axis="x", rotation=40)
 axes.legend()
 axes.grid(alpha=0.3)
 
 # %% [markdown]
+# Training makes the last layers more accurate, not the first ones.
+
+# %% [markdown]
 # ## What the first layer looks for
 #
-# The 3 × 3 filters of the stem, and the maps that they make of one digit.
+# Above: the 3 × 3 filters of the first convolution, the stem. Below: what each makes of one digit.
 
 # %%
 filters = next(leaf for leaf in jax.tree.leaves(result.network) if leaf.ndim >= 4)

@@ -1,8 +1,8 @@
 # %% [markdown]
 # # The landscape of inference
 #
-# How hard is inference, and what does it do to the weights' landscape? Three pictures: the valley in which activities
-# move, its condition number κ over depth, and the saddle at the origin of the weights.
+# How hard is inference, and how does it change the landscape on which weights learn? Three pictures: the valley in
+# which activities move, its condition number κ over depth, and the saddle where all weights are zero.
 
 # %%
 import os
@@ -31,8 +31,9 @@ def linear(hidden_layers, *, size=width, skip=1, parameterisation="mupc", seed=0
 # %% [markdown]
 # ## A valley
 #
-# The energy of one sample over the plane of the flattest and the steepest direction, and the path of gradient descent.
-# The valley is long and narrow: the steepest direction limits the step size, the flattest one the progress.
+# The energy of one sample, in the plane of its flattest and its steepest direction, and the path of gradient descent.
+# The valley is long and narrow. The steepest direction limits the step size, and with such small steps there is hardly
+# any progress in the flattest direction. κ is the ratio of the two curvatures.
 
 # %%
 network = linear(4 if quick else 8)
@@ -55,8 +56,8 @@ print(f"κ = {valley.curvatures[1] / valley.curvatures[0]:.0f}")
 # %% [markdown]
 # ## κ over depth
 #
-# The condition number of the activity Hessian grows with depth whatever the parameterisation. μPC does not mend that:
-# its point is that networks start alike and train without convergence of inference.
+# κ grows with depth in every parameterisation, and μPC does not change that. What it does: networks of all depths start
+# alike, and they train although inference has not converged.
 
 # %%
 kinds = {

@@ -26,7 +26,8 @@ x, y = digits.x_train[:64], digits.y_train[:64]
 # %% [markdown]
 # ## The energy falls, and moves
 #
-# At the forward pass all hidden errors are zero, and the energy is the loss of the output. Inference shares it out.
+# At the forward pass all hidden errors are zero, and the energy is the loss of the output. Inference lowers it and
+# spreads it over the layers.
 
 # %%
 solution = mupc.infer(network, x, y, mupc.GradientDescent(lr=0.4, steps=4 * layers), history=True)
@@ -51,8 +52,8 @@ right.legend(fontsize="small")
 # ## The wave
 #
 # After $t$ steps of gradient descent the error has come $t$ layers down, and has shrunk at every layer. Error space
-# takes the errors themselves as unknowns: its first pass already gives every layer its share, and a few more settle
-# the sizes.
+# takes the errors themselves as unknowns. Its first step already gives every layer an error, and a few more steps
+# correct the sizes.
 
 
 # %%
@@ -119,7 +120,7 @@ def draw(step):
 Film(map(draw, range(0, len(wave), every)), milliseconds=250)
 
 # %% [markdown]
-# The same, as a picture: each row is a step.
+# Gradient descent again, as one picture: each row is a step.
 
 # %%
 figure, axes = plt.subplots(figsize=(7, 4), layout="constrained")

@@ -1,8 +1,8 @@
 # %% [markdown]
 # # Tune small, train large
 #
-# A grid of learning rates on a small network takes seconds. With rates that scale with width and depth, its best rate
-# also suits a network that is eight times as deep and four times as wide.
+# A grid of learning rates on a small network takes seconds. If rates scale with width and depth, the best rate of the
+# small network also suits a network that is eight times as deep and four times as wide.
 
 # %%
 import os
@@ -40,7 +40,8 @@ def losses(size, rate_scaling):
 energy = mupc.Energy(output_precision=0.01)
 
 # %% [markdown]
-# The base size is the small network, so both rules agree there. It is trained once.
+# Both rules, scaled and plain, give the small network the same rates, because its size is the base size. So we train
+# it once.
 
 # %%
 on_small = losses(small, "mup")

@@ -1,5 +1,7 @@
 """Every snippet of the README, of `docs/` and of the docstrings runs in a process of its own, as users would run it."""
 
+import ast
+import doctest
 import importlib
 import inspect
 import os
@@ -17,7 +19,7 @@ from mupc.cli.config import TrainFlags, TrainingGroups
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
-FENCE = re.compile(r"```python\n(.*?)```", re.DOTALL)
+FENCE = re.compile(r"```python(?: title=[^\n]*)?\n(.*?)```", re.DOTALL)
 
 
 def python(code, **options):
@@ -54,6 +56,35 @@ def test_docstring_examples(homes, least, tmp_path):
     assert len(examples) >= least
     ended = python("\n".join(examples), cwd=tmp_path)  # one process: importing JAX takes longer than most of them
     assert ended.returncode == 0, ended.stderr
+
+
+NEED_MORE = {"draw_condition_numbers", "draw_credit_reach", "draw_learning_curve", "ProgressDisplay", "fetch"}
+"""Internal functions whose examples need a run folder, a terminal or a network."""
+
+
+def internal_examples():
+    """Return the examples of everything in `src` that is not a public name."""
+    public = {name for home in [mupc, mupc.theory, *OTHERS] for name in home.__all__}
+    for path in sorted((ROOT / "src").rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.FunctionDef | ast.ClassDef) and node.name not in public | NEED_MORE:
+                yield from FENCE.findall(ast.get_docstring(node) or "")
+
+
+@pytest.mark.slow
+def test_docstring_examples_of_internals(tmp_path):
+    examples = list(internal_examples())
+    assert len(examples) >= 12
+    ended = python("\n".join(examples), cwd=tmp_path)
+    assert ended.returncode == 0, ended.stderr
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["bench", "experiments", "report", "theory"])
+def test_docstring_examples_of_packages(name):
+    result = doctest.testmod(importlib.import_module(f"mupc.{name}"))
+    assert result.attempted
+    assert not result.failed
 
 
 OWN_DATA = (ROOT / "docs" / "your-own-data.md").read_text(encoding="utf-8")
@@ -119,14 +150,43 @@ def test_commands_of_the_readme(tmp_path, monkeypatch, capsys):
         assert printed.out.strip(), arguments
 
 
+RUNNING = {
+    "first-network": {},
+    "report": {},
+    "sweeps": {"sweep": ["--width", "8", "--hidden-layers", "3", "--epochs", "0.3"], "train": ["--out", "runs/best"]},
+    "theory": {"hessian": ["--width", "8", "--hidden-layers", "4"]},
+}
+"""Pages whose commands all run on a small machine without a network, and flags that make them small."""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("page", RUNNING)
+def test_commands_of_the_docs_run(page, tmp_path, monkeypatch, capsys):
+    found = commands((ROOT / "docs" / f"{page}.md").read_text(encoding="utf-8").replace(" && mupc", "\n    mupc"))
+    assert found
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("MUPC_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("BROWSER", "true")  # --open of a report
+    for arguments in found:
+        smaller = RUNNING[page].get(arguments[0]) or SMALLER.get(arguments[0], [])
+        if "--resume" in arguments or "--checkpoint" in arguments:
+            smaller = []
+        ended = main([*arguments, *smaller])
+        assert ended == 0, (arguments, capsys.readouterr().err)
+
+
 SHOWN = re.compile(r"^    (mupc [^#\n]*)|`(mupc (?:train|sweep|transfer|check|hessian|bench) [^`\n]*)`", re.MULTILINE)
+SHELL = re.compile(r"^```bash\n(.*?)^```", re.DOTALL | re.MULTILINE)
 PAGES = [page for page in sorted((ROOT / "docs").glob("*.md")) if page.name != "reproduction.md"]
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
 def test_commands_of_the_docs_are_known(page):
     """Every command on a page has flags that exist and that fit the solver it uses."""
-    shown = ["".join(found) for found in SHOWN.findall(page.read_text(encoding="utf-8"))]
+    text = page.read_text(encoding="utf-8")
+    shown = ["".join(found) for found in SHOWN.findall(text)]
+    lines = "\n".join(SHELL.findall(text)).replace("\\\n", " ").splitlines()
+    shown += [line.partition("#")[0] for line in lines if line.startswith("mupc ")]
     for line in (part for command in shown for part in command.split("&&") if "--resume" not in part):
         _, name, *words = line.split()
         module = importlib.import_module(f"mupc.cli.{name}")

@@ -72,7 +72,7 @@ def page(source):
     full = executed(source, FULL)
     notebook = full or executed(source, QUICK) or execute(source, QUICK)
     for cell in notebook.cells:
-        cell["outputs"] = [output for output in cell.get("outputs", []) if _tells(output)]
+        cell["outputs"] = _joined(output for output in cell.get("outputs", []) if _tells(output))
     text, resources = MarkdownExporter().from_notebook_node(notebook)
     pictures = {f"{source.stem}-{name}": data for name, data in resources["outputs"].items()}
     for name in resources["outputs"]:
@@ -87,6 +87,17 @@ def _tells(output):
     if output["output_type"] == "execute_result":
         return "image/png" in output["data"]
     return output.get("name") != "stderr"
+
+
+def _joined(outputs):
+    """Join lines that were printed one after the other, which would otherwise be boxes of their own."""
+    joined = []
+    for output in outputs:
+        if joined and output["output_type"] == joined[-1]["output_type"] == "stream":
+            joined[-1]["text"] += output["text"]
+        else:
+            joined.append(output)
+    return joined
 
 
 def main():

@@ -27,6 +27,13 @@ LOADED = re.compile(
     r"""|@import\s+["'(]*(?:https?:)?//[^"')]+|url\(["']?(?:https?:)?//[^"')]+"""
 )
 """What a browser would fetch from another host while it shows a page."""
+PICTURE = re.compile(r"""<img\b[^>]*\bsrc="([^"]+)"[^>]*>""")
+LONG = re.compile(r"<td>(?=(?:(?!</td>).){160})", re.DOTALL)
+WORD = re.compile(r"<code>([^<\s]{1,24})</code>")
+QUANTITY = re.compile(r"(?<=\d) (?=%)|(?<=\b\w) (?== [\d.])|(?<=\b\w =) (?=[\d.])")
+"""The spaces of "97.4 %" and "H = 8"."""
+COMMAND = re.compile(r" *\S+ {2,}")
+"""A command or a flag in a list, up to its description."""
 
 
 def on_pre_build(config):
@@ -51,7 +58,28 @@ def on_files(files, config):
 def on_page_markdown(markdown, page, config, files):
     """Turn links that leave `docs/` into links of the site, and write out the help of the commands."""
     markdown = OUTSIDE.sub(r"](\1)", markdown)
+    markdown = "".join(_unbroken(part) for part in re.split(r"(^```.*?^```)", markdown, flags=re.DOTALL | re.MULTILINE))
     return markdown.replace(HELP, _help_of_commands()) if HELP in markdown else markdown
+
+
+def _unbroken(markdown):
+    """Keep a number and its unit, or a symbol and its value, on one line. Code and headings stay as they are."""
+    if markdown.startswith("```"):
+        return markdown
+    lines = markdown.split("\n")
+    return "\n".join(
+        line
+        if line.startswith(("#", "    "))
+        else "`".join(part if place % 2 else QUANTITY.sub("\u00a0", part) for place, part in enumerate(line.split("`")))
+        for line in lines
+    )
+
+
+def on_page_content(html, page, config, files):
+    """Let readers open a figure at its full size, give long cells room, and do not break short names and flags."""
+    html = PICTURE.sub(r"""<a class="figure" href="\1">\g<0></a>""", html)
+    html = LONG.sub("""<td class="long">""", html)
+    return WORD.sub(r"""<code class="word">\1</code>""", html)
 
 
 def on_post_build(config):
@@ -78,6 +106,12 @@ def _help(words):
     with contextlib.redirect_stdout(io.StringIO()) as shown:
         if main([*words, "--help"]) != 0:
             raise PluginError(f"mupc {' '.join(words)} --help failed")
-    return "\n".join(
-        textwrap.fill(line, COLUMNS) if len(line) > COLUMNS else line for line in shown.getvalue().split("\n")
-    )
+    return "\n".join(_wrapped(line) for line in shown.getvalue().split("\n"))
+
+
+def _wrapped(line):
+    """Break a line that is too long, and align the rest with its description."""
+    if len(line) <= COLUMNS:
+        return line
+    name = COMMAND.match(line)
+    return textwrap.fill(line, COLUMNS, subsequent_indent=" " * (name.end() if name else 0))
