@@ -20,10 +20,13 @@ CURVES = "Gradient by layer over training"
 def page(mupc, tmp_path):
     """Runs `mupc report` and returns the page, read."""
 
-    def run(*argv):
+    def run(*argv, damaged=""):
         target = tmp_path / "page" / "report.html"
         ended = mupc("report", *argv, "--out", target)
-        assert (ended.code, ended.err) == (0, "")
+        if damaged:
+            assert ended.code == 1 and damaged in ended.err and ended.err.count("\n") == 1
+        else:
+            assert (ended.code, ended.err) == (0, "")
         return PageReader(target.read_text(encoding="utf-8"))
 
     return run
@@ -139,11 +142,7 @@ def test_text_of_users_is_escaped(page, tmp_path):
     ("spoil", "said"),
     [
         (lambda run: (run / "summary.json").unlink(), "summary.json is not there: the run goes on, or it was killed"),
-        (lambda run: (run / "summary.json").write_text("{"), "summary.json is not JSON"),
-        (lambda run: (run / "summary.json").write_text("[]"), "summary.json does not hold an object"),
         (lambda run: (run / "metrics.jsonl").unlink(), "metrics.jsonl is not there"),
-        (lambda run: (run / "metrics.jsonl").write_bytes(b"\xff\n"), "metrics.jsonl has 1 damaged line:"),
-        (lambda run: (run / "metrics.jsonl").write_text("{}\nx\n"), "metrics.jsonl has 2 damaged lines:"),
         (lambda run: (run / "metrics.jsonl").write_text(""), "There is no evaluation to draw"),
     ],
 )
@@ -155,12 +154,29 @@ def test_what_is_missing_is_said(page, mupc, tmp_path, spoil, said):
     assert f"warning: one: {said}" in shown or said.startswith("There is no evaluation")
 
 
+@pytest.mark.parametrize(
+    ("file", "content", "said"),
+    [
+        ("summary.json", b"{", "one: summary.json is not JSON. `mupc train --resume"),
+        ("summary.json", b"[]", "one: summary.json does not hold an object"),
+        ("metrics.jsonl", b"\xff\n", "one: metrics.jsonl has 1 damaged line:"),
+        ("metrics.jsonl", b"{}\nx\n", "one: metrics.jsonl has 2 damaged lines:"),
+    ],
+)
+def test_damage_is_said_and_the_rest_is_shown(page, tmp_path, file, content, said):
+    folder = write_run(tmp_path / "one")
+    (folder / file).write_bytes(content)
+    assert said.removeprefix("one: ").replace("`", "") in page(folder, QUICK, damaged=said).text
+    assert (folder / file).read_bytes() == content
+
+
 def test_a_damaged_line_costs_one_evaluation(page, tmp_path):
     folder = write_run(tmp_path / "one")
     log = folder / "metrics.jsonl"
     first, second, *others = log.read_bytes().split(b"\n")
     log.write_bytes(b"\n".join([first, second[:40] + b"\xff", *others]))
-    assert [epoch for epoch, _ in page(folder, QUICK).series("Accuracy")["test"]] == [0, 1, 1.5, 2]
+    found = page(folder, QUICK, damaged="1 damaged line")
+    assert [epoch for epoch, _ in found.series("Accuracy")["test"]] == [0, 1, 1.5, 2]
 
 
 def test_settings_of_another_version_are_shown_and_not_used(page, tmp_path):
@@ -298,7 +314,7 @@ def test_backpropagation_on_a_text_has_a_page(train, page, tmp_path):
     )  # fmt: skip
     found = page(run.folder)
     assert "Not measured: bp does not infer activities" in found.text
-    assert "the more it surprised the network" in found.text and "Perplexity" in found.charts
+    assert "the more a character surprised the network" in found.text and "Perplexity" in found.charts
     last = list(found.series(CURVES).values())[-1]
     assert [y for _, y in last] == pytest.approx(run.metrics[-1]["gradient_sizes"], rel=1e-4)
 

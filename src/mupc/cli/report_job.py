@@ -12,7 +12,7 @@ from .report_measures import RunMeasures, measure
 from .report_runs import RecordedRun, read_runs
 from .report_sections import closing_sections, run_sections
 from .report_sweep import describe_sweep, sweep_section
-from .runner import CommandResult, Session
+from .runner import FAILURE, CommandResult, Session
 
 PAGE, COMPARISON = "report.html", Path("runs/comparison.html")
 OFF = "It was not computed again: --no-measure."
@@ -35,7 +35,10 @@ def report_runs(flags: ReportFlags, session: Session) -> CommandResult:
     page = Page(_title(len(runs), len(sweeps), names), _subtitle(runs, sweeps, names), tuple(sections))
     target.parent.mkdir(parents=True, exist_ok=True)
     write_whole(target, render(page))
-    return CommandResult({"html": str(target), "runs": [str(run.path) for run in runs], "sweeps": list(sweeps)})
+    damage = " ".join(f"{run.name}: {line}" for run in runs for line in run.damaged)
+    problem = f"the page is written, but files are damaged. {damage}" if damage else ""
+    summary = {"html": str(target), "runs": [str(run.path) for run in runs], "sweeps": list(sweeps)}
+    return CommandResult(summary, problem, FAILURE if damage else 0)
 
 
 def output_file(flags: ReportFlags) -> Path:

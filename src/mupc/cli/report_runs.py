@@ -26,7 +26,7 @@ class RecordedRun:
     - `flags`: the same settings as flags; None for a run that this version of mupc cannot repeat.
     - `records`: the lines of metrics.jsonl, without those from which training went back.
     - `summary`: the content of summary.json, empty for a run that goes on or was killed.
-    - `missing`: sentences on what could not be read.
+    - `missing`, `damaged`: sentences on what is not there, and on what is there but cannot be read.
     """
 
     path: Path
@@ -37,6 +37,7 @@ class RecordedRun:
     records: list[Record]
     summary: Record
     missing: tuple[str, ...]
+    damaged: tuple[str, ...]
 
     @property
     def last(self) -> Record:
@@ -104,13 +105,18 @@ def _read_run(folder: Path, name: str) -> RecordedRun:
         flags = from_dict(file.settings, "its config.json", file.format)
     except ValueError as error:
         missing.append(f"The run cannot be repeated with this version of mupc: {error}")
-    records, damaged = _read_records(folder / METRICS)
-    missing += damaged
-    summary, problem = _read_json(folder / "summary.json")
+    damaged: list[str] = []
+    records, problem = _read_records(folder / METRICS)
     if problem:
-        reason = ": the run goes on, or it was killed" if problem == _ABSENT else ""
-        missing.append(f"summary.json {problem}{reason}. `mupc train --resume {folder}` finishes the run.")
-    return RecordedRun(folder, name, about, dict(file.settings), flags, records, summary, tuple(missing))
+        (missing if problem.startswith(_ABSENT) else damaged).append(f"{METRICS} {problem}.")
+    summary, problem = _read_json(folder / "summary.json")
+    cure = f"`mupc train --resume {folder}` finishes the run."
+    if problem == _ABSENT:
+        missing.append(f"summary.json {problem}: the run goes on, or it was killed. {cure}")
+    elif problem:
+        damaged.append(f"summary.json {problem}. {cure}")
+    found = dict(file.settings)
+    return RecordedRun(folder, name, about, found, flags, records, summary, tuple(missing), tuple(damaged))
 
 
 _ABSENT = "is not there"
@@ -129,17 +135,17 @@ def _read_json(path: Path) -> tuple[Record, str]:
     return (found, "") if isinstance(found, dict) else ({}, "does not hold an object")
 
 
-def _read_records(path: Path) -> tuple[list[Record], list[str]]:
-    """Return the lines of a log, and sentences on those that cannot be read."""
+def _read_records(path: Path) -> tuple[list[Record], str]:
+    """Return the lines of a log, and what is wrong with it if some or all of them cannot be read."""
     try:
         lines = path.read_text(encoding="utf-8", errors="replace").split("\n")
     except OSError as error:
-        reason = "is not there" if isinstance(error, FileNotFoundError) else f"cannot be read ({error.strerror})"
-        return [], [f"{METRICS} {reason}: there are no curves."]
+        reason = _ABSENT if isinstance(error, FileNotFoundError) else f"cannot be read ({error.strerror})"
+        return [], f"{reason}: there are no curves"
     found = [_parsed(line) for line in lines if line.strip()]
     good = [record for record in found if record is not None]
     damaged = len(found) - len(good)
-    wrong = [f"{METRICS} has {counted(damaged, 'damaged line')}: curves are drawn without."] if damaged else []
+    wrong = f"has {counted(damaged, 'damaged line')}: curves are drawn from the others" if damaged else ""
     return [record for record in good if BACK_TO not in record], wrong
 
 

@@ -23,7 +23,7 @@ SCORES: dict[str, tuple[str, str, Callable[[float], str]]] = {
     "loss": ("Loss", "loss of a sample", "{:.4f}".format),
 }
 """Scores with the title and the axis of their chart, and how they are written."""
-MOST_PROFILES, MOST_COMPARED = 8, 5
+MOST_PROFILES, MOST_COMPARED = 8, 4
 """The most evaluations in a chart of gradients by layer, and the most settings in the table that compares runs."""
 STEEP = 30
 """From this ratio of the largest to the smallest value on, an axis is logarithmic."""
@@ -84,7 +84,7 @@ def _state(run: RecordedRun) -> str:
 def _results(runs: Sequence[RecordedRun]) -> PageSection:
     blocks: list[Block] = [_facts(runs[0]) if len(runs) == 1 else _comparison(runs)]
     blocks += alerts(runs, [[*_ending(run), *map(str, _list(run.summary.get("warnings")))] for run in runs], "warning")
-    blocks += alerts(runs, [run.missing for run in runs])
+    blocks += alerts(runs, [(*run.missing, *run.damaged) for run in runs])
     return PageSection("Results", tuple(blocks))
 
 

@@ -72,7 +72,7 @@ def _table(rows: Sequence[Record], objective: str) -> PlainTable:
         found = (SCORES[name][1](row[name]) if is_number(row.get(name)) else ABSENT for name in scores)
         settings = (written_setting(row["settings"].get(name)) for name in names)
         cells.append((*settings, str(row.get("cells", ABSENT)), value, *found))
-    head = (*map(flag, names), "cells", objective, *(SCORES[name][0] for name in scores))
+    head = (*(f"`{flag(name)}`" for name in names), "cells", objective, *(SCORES[name][0] for name in scores))
     left = f", {len(cells)} of {len(rows)}" if len(rows) > len(cells) else ""
     return PlainTable(f"Settings, the best first{left}; means over seeds.", head, tuple(cells), 1)
 
