@@ -12,10 +12,10 @@
     return element;
   }
 
-  function written(value) {
+  function written(value, large = 1e7) {
     if (value === 0) return "0";
     const size = Math.abs(value);
-    if (size >= 1e7 || size < 1e-3) return value.toExponential(2).replace(/\.?0+e/, "e").replace("e+", "e");
+    if (size >= large || size < 1e-3) return value.toExponential(2).replace(/\.?0+e/, "e").replace("e+", "e");
     if (size >= 1e4) return String(Math.round(value));
     return String(Number(value.toPrecision(4)));
   }
@@ -56,10 +56,10 @@
     }
     get ticks() {
       if (this.log) return logTicks(this.low, this.high);
-      const ticks = linearTicks(this.low, this.high, Math.abs(this.to - this.from) > 400 ? 7 : 5);
+      const ticks = linearTicks(this.low, this.high, this.from > this.to ? 6.5 : this.to - this.from > 400 ? 7 : 5);
       return this.whole ? ticks.filter(Number.isInteger) : ticks;
     }
-    get texts() { const ticks = this.ticks; return ticks.map((tick) => (this.log ? written(tick) : ticked(tick, ticks))); }
+    get texts() { const ticks = this.ticks; return ticks.map((tick) => (this.log ? written(tick, 1e5) : ticked(tick, ticks))); }
   }
 
   class Chart {
@@ -188,8 +188,20 @@
 
     mark(label, value) {
       if (this.data.log_y && value <= 0) return [];
-      const y = this.y.place(value), text = make("text", { x: this.width - MARGIN.right - 4, y: y - 6, "text-anchor": "end", class: "mark" }, label);
+      const y = this.y.place(value), right = this.width - MARGIN.right - 4, wide = LETTER * label.length;
+      const left = this.covered(right - wide, right, y) && !this.covered(this.left, this.left + wide, y);
+      const text = make("text", { x: left ? this.left + 4 : right, y: y - 6, "text-anchor": left ? "start" : "end", class: "mark" }, label);
       return [make("line", { x1: this.left, x2: this.width - MARGIN.right, y1: y, y2: y, class: "mark" }), text];
+    }
+
+    /* Whether a curve crosses the place of a label above the height y. */
+    covered(from, to, y) {
+      return this.points.some((points, index) => !this.hidden.has(index) && points.slice(1).some((p, i) => {
+        const [a, b] = [points[i], p].map((point) => ({ x: this.x.place(point.x), y: this.y.place(point.y) }));
+        const at = (x) => a.y + ((b.y - a.y) * (x - a.x)) / (b.x - a.x || 1);
+        const ends = [at(Math.max(a.x, from)), at(Math.min(b.x, to))];
+        return b.x >= from && a.x <= to && Math.min(...ends) < y + 2 && Math.max(...ends) > y - 20;
+      }));
     }
 
     curve(points, index) {
