@@ -110,7 +110,7 @@ def _table(summaries: Summaries) -> Table:
             name,
             _rates(RUNS[name]),
             percent(summary["test_accuracy"]) + (" (diverged)" if summary["diverged"] else ""),
-            "–" if summary["diverged"] else f"{1e3 * summary['seconds_per_step']:.0f}",
+            "–" if summary["diverged"] else f"{1e3 * summary['seconds_per_step']:.1f}",
             f"{reach['learning_layers']} of {reach['layers']}",
         )
     return table

@@ -84,14 +84,15 @@ def write_run(folder, summary=SUMMARY, records=None, **settings):
 
 
 class PageReader(HTMLParser):
-    """The content of a page: `tables` as lists of rows by caption, `charts` by title, all other `text`, and `tags` with
-    their attributes."""
+    """The content of a page: its `title`, `tables` as lists of rows by caption, `charts` by title, all other `text`,
+    and `tags` with their attributes."""
 
     def __init__(self, page):
         super().__init__()
         self.tables, self.text, self.tags = {}, "", []
         self._cell = self._caption = None
         data = re.findall(r'<script type="application/json">(.*?)</script>', page, re.DOTALL)
+        self.title = re.findall("<title>(.*?)</title>", page)[0]
         self.charts = {chart["title"]: chart for chart in map(json.loads, data)}
         self.feed(page)
 

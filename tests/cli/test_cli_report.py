@@ -10,6 +10,7 @@ from recorded import EVALUATIONS, LAYERS, SUMMARY, PageReader, record, write_run
 from sklearn.metrics import confusion_matrix
 
 from mupc import data, report
+from mupc.cli.report_words import written_number, written_time
 
 QUICK = "--no-measure"
 CURVES = "Gradient by layer over training"
@@ -19,10 +20,13 @@ CURVES = "Gradient by layer over training"
 def page(mupc, tmp_path):
     """Runs `mupc report` and returns the page, read."""
 
-    def run(*argv):
+    def run(*argv, damaged=""):
         target = tmp_path / "page" / "report.html"
         ended = mupc("report", *argv, "--out", target)
-        assert (ended.code, ended.err) == (0, "")
+        if damaged:
+            assert ended.code == 1 and damaged in ended.err and ended.err.count("\n") == 1
+        else:
+            assert (ended.code, ended.err) == (0, "")
         return PageReader(target.read_text(encoding="utf-8"))
 
     return run
@@ -59,7 +63,7 @@ def test_facts_of_one_run(page, tmp_path):
         "83.0 % at its best",
         "3 of 4",
         "equilibrium",
-        "1:05",
+        "65.4 s",
         "12.3 ms per step",
         "0.10",
         "digits",
@@ -90,6 +94,42 @@ def test_runs_of_the_same_name_keep_their_paths(page, tmp_path):
     assert set(found.series("Energy after inference")) == set(map(str, runs))
 
 
+def test_a_folder_of_runs_stands_for_its_runs(page, tmp_path):
+    for name in ("first", "second"):
+        write_run(tmp_path / "runs" / name)
+    (tmp_path / "runs/figures").mkdir()
+    (tmp_path / "runs/grid").mkdir()
+    (tmp_path / "runs/grid/sweep.json").write_text('{"rows": [], "cells": []}')
+    found = page(tmp_path / "runs", QUICK)
+    assert found.title == "2 runs and 1 sweep"
+    assert set(found.series("Energy after inference")) == {"first", "second"}
+    assert page(tmp_path / "runs/first", tmp_path / "runs/second", QUICK).title == "2 runs compared"
+
+
+def test_backpropagation_has_no_energy_after_inference(page, tmp_path):
+    runs = [write_run(tmp_path / method, method=method) for method in ("bp", "pc")]
+    found = page(*runs, QUICK)
+    assert set(found.series("Energy after inference")) == {"pc"}
+    colours = [{one["name"]: one["colour"] for one in found.charts[name]["series"]} for name in found.charts]
+    assert {each["pc"] for each in colours if "pc" in each} == {1}
+    assert [one["dash"] for one in found.charts["Accuracy"]["series"]] == [0, 0]
+
+
+@pytest.mark.parametrize(
+    ("written", "value"),
+    [("0", 0.0), ("83,324", 83324.2), ("0.0001235", 0.00012346), ("-1.25", -1.25), ("1.235e+08", 123456789.0)],
+)
+def test_numbers_are_written_as_people_do(written, value):
+    assert written_number(value) == written
+
+
+@pytest.mark.parametrize(
+    ("written", "seconds"), [("0.553 ms", 0.000553), ("14 s", 14.04), ("2.5 min", 150), ("3 h", 10_800), (None, None)]
+)
+def test_times_have_a_unit(written, seconds):
+    assert written_time(seconds) == written
+
+
 def test_text_of_users_is_escaped(page, tmp_path):
     nasty = "<img src=x onerror=alert(1)>"
     folder = write_run(tmp_path / nasty, summary=SUMMARY | {"warnings": [nasty]}, target=nasty)
@@ -101,19 +141,42 @@ def test_text_of_users_is_escaped(page, tmp_path):
 @pytest.mark.parametrize(
     ("spoil", "said"),
     [
-        (lambda run: (run / "summary.json").unlink(), "the run goes on, or it was killed"),
-        (lambda run: (run / "summary.json").write_text("{"), "summary.json is not JSON"),
-        (lambda run: (run / "summary.json").write_text("[]"), "summary.json does not hold an object"),
+        (lambda run: (run / "summary.json").unlink(), "summary.json is not there: the run goes on, or it was killed"),
         (lambda run: (run / "metrics.jsonl").unlink(), "metrics.jsonl is not there"),
-        (lambda run: (run / "metrics.jsonl").write_bytes(b"\xff\n"), "metrics.jsonl cannot be read"),
-        (lambda run: (run / "metrics.jsonl").write_text("{}\nx\n"), "has 2 damaged lines"),
         (lambda run: (run / "metrics.jsonl").write_text(""), "There is no evaluation to draw"),
     ],
 )
-def test_what_is_missing_is_said(page, tmp_path, spoil, said):
+def test_what_is_missing_is_said(page, mupc, tmp_path, spoil, said):
     folder = write_run(tmp_path / "one")
     spoil(folder)
     assert said in page(folder, QUICK).text
+    shown = " ".join(mupc("report", folder, QUICK).out.split())
+    assert f"warning: one: {said}" in shown or said.startswith("There is no evaluation")
+
+
+@pytest.mark.parametrize(
+    ("file", "content", "said"),
+    [
+        ("summary.json", b"{", "one: summary.json is not JSON. `mupc train --resume"),
+        ("summary.json", b"[]", "one: summary.json does not hold an object"),
+        ("metrics.jsonl", b"\xff\n", "one: metrics.jsonl has 1 damaged line:"),
+        ("metrics.jsonl", b"{}\nx\n", "one: metrics.jsonl has 2 damaged lines:"),
+    ],
+)
+def test_damage_is_said_and_the_rest_is_shown(page, tmp_path, file, content, said):
+    folder = write_run(tmp_path / "one")
+    (folder / file).write_bytes(content)
+    assert said.removeprefix("one: ").replace("`", "") in page(folder, QUICK, damaged=said).text
+    assert (folder / file).read_bytes() == content
+
+
+def test_a_damaged_line_costs_one_evaluation(page, tmp_path):
+    folder = write_run(tmp_path / "one")
+    log = folder / "metrics.jsonl"
+    first, second, *others = log.read_bytes().split(b"\n")
+    log.write_bytes(b"\n".join([first, second[:40] + b"\xff", *others]))
+    found = page(folder, QUICK, damaged="1 damaged line")
+    assert [epoch for epoch, _ in found.series("Accuracy")["test"]] == [0, 1, 1.5, 2]
 
 
 def test_settings_of_another_version_are_shown_and_not_used(page, tmp_path):
@@ -141,7 +204,9 @@ def test_a_run_that_diverged_says_so(page, tmp_path):
 @pytest.mark.parametrize(
     ("argv", "said"),
     [
-        (["nothing"], "nothing is not the folder of a run: there is no such folder"),
+        (["nothing"], "nothing is not the folder of a run: it is not there"),
+        (["run/config.json"], "config.json is not the folder of a run: it is a file"),
+        (["stopped"], "sweep.json is not there: `mupc sweep work stopped` writes it again"),
         (["empty"], "empty is not the folder of a run: it has no config.json"),
         (["broken"], "the configuration of broken is not JSON"),
         (["sweep"], "sweep.json does not list cells"),
@@ -155,10 +220,11 @@ def test_a_run_that_diverged_says_so(page, tmp_path):
 def test_mistakes_are_one_line(mupc, tmp_path, monkeypatch, argv, said):
     monkeypatch.chdir(tmp_path)
     write_run(tmp_path / "run")
-    for name in ("empty", "broken", "sweep", "folder.html"):
+    for name in ("empty", "broken", "sweep", "stopped", "folder.html"):
         (tmp_path / name).mkdir()
     (tmp_path / "broken/config.json").write_text("{")
     (tmp_path / "sweep/sweep.json").write_text("{}")
+    (tmp_path / "stopped/sweep.db").touch()
     ended = mupc("report", *argv, QUICK)
     assert ended.code == 2 and said in ended.err and ended.err.count("\n") == 1
     assert not list(tmp_path.glob("*.html.part"))
@@ -187,6 +253,7 @@ def test_a_sweep_is_a_table_and_a_chart(page, tmp_path):
     about = {"rows": rows, "cells": [], "objective": "train_loss", "counts": {"complete": 6, "cells": 6, "failed": 0}}
     (tmp_path / "grid/sweep.json").write_text(json.dumps(about | {"settings": settings}))
     found = page(tmp_path / "grid")
+    assert found.title == "Sweep grid"
     assert found.series("Training loss over --weight-lr") == {"training loss": [(0.01, 0.3), (0.1, 0.2)]}
     table = found.tables["Settings, the best first; means over seeds."]
     assert table[1] == ["0.1", "2", "0.2", "50.0 %"] and "6 of 6" in found.text
@@ -247,7 +314,7 @@ def test_backpropagation_on_a_text_has_a_page(train, page, tmp_path):
     )  # fmt: skip
     found = page(run.folder)
     assert "Not measured: bp does not infer activities" in found.text
-    assert "the more it surprised the network" in found.text and "Perplexity" in found.charts
+    assert "the more a character surprised the network" in found.text and "Perplexity" in found.charts
     last = list(found.series(CURVES).values())[-1]
     assert [y for _, y in last] == pytest.approx(run.metrics[-1]["gradient_sizes"], rel=1e-4)
 

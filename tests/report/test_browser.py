@@ -8,6 +8,7 @@ import pytest
 from recorded import LAYERS, write_run
 from test_render import NASTY, everything
 
+from mupc import report
 from mupc.cli import main
 
 pytestmark = pytest.mark.slow
@@ -56,14 +57,18 @@ def browser():
 
 @pytest.fixture(scope="module")
 def pages(tmp_path_factory):
-    """A page on one run, one on two, and one with every block and texts that try to become markup."""
+    """A page on one run, one on two, one with every block and texts that try to become markup, and one with large
+    numbers."""
     folder = tmp_path_factory.mktemp("pages")
     runs = [write_run(folder / name, weight_lr=rate) for name, rate in (("one", 0.1), ("two", 0.2))]
     for name, some in (("single", runs[:1]), ("several", runs)):
         flags = ["--no-measure", "--quiet", "--out", str(folder / f"{name}.html")]
         assert main(["report", *map(str, some), *flags]) == 0
     (folder / "nasty.html").write_text(everything(NASTY), encoding="utf-8")
-    return {name: (folder / f"{name}.html").as_uri() for name in ("single", "several", "nasty")}
+    chart = report.Chart("Large", "year", "price", (report.Series("house", [1, 2], [-1250000.0, 1250000.0]),))
+    large = report.Page("Large", sections=(report.PageSection("Large", (report.ChartGrid((chart,)),)),))
+    (folder / "large.html").write_text(report.render(large), encoding="utf-8")
+    return {path.stem: path.as_uri() for path in folder.glob("*.html")}
 
 
 @pytest.fixture
@@ -205,6 +210,24 @@ def test_text_can_be_read_in_both_themes(visit, scheme):
     found = every(browser, selectors)
     for element in [*found[::7], *every(browser, ".marked td")[:2]]:
         assert browser.execute_script(CONTRAST, element) >= 4.5, element.get_attribute("outerHTML")
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("kind", ["right", "wrong"])
+def test_counts_can_be_read_in_every_shade(visit, scheme, kind):
+    browser = visit("nasty", scheme=scheme)
+    (cell,) = every(browser, f".matrix td.{kind}[title]")
+    for share in (0.05, 0.3, 0.6, 1):
+        browser.execute_script("arguments[0].style.setProperty('--share', arguments[1])", cell, share)
+        assert browser.execute_script(CONTRAST, cell) >= 4.5, share
+
+
+def test_numbers_of_the_axis_leave_room_for_its_label(visit):
+    browser = visit("large")
+    chart = every(browser, "figure.chart")[0]
+    label = next(text for text in every(chart, ".frame text.label") if text.text == "price").rect
+    ticks = [text.rect["x"] for text in every(chart, ".frame line.grid + text")]
+    assert ticks and label["x"] + label["width"] < min(ticks)
 
 
 def test_settings_that_are_the_same_are_folded_away(visit):

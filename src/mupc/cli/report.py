@@ -30,7 +30,7 @@ class ReportFlags:
     settings. Without runs: gather the reproduced figures into a Markdown page and such an HTML page."""
 
     runs: Annotated[tuple[str, ...], tyro.conf.Positional, hint("(none: the paper's figures)", "RUN [RUN ...]")] = ()
-    """Folders of `mupc train` or `mupc sweep`. Several are compared."""
+    """Folders of `mupc train` or `mupc sweep`, or a folder that holds such folders. Several are compared."""
     out: Annotated[Path | None, hint("(default: RUN/report.html, of several runs/comparison.html)", "FILE")] = None
     """The page on runs; one that is there is replaced."""
     open: tyro.conf.FlagCreatePairsOff[bool] = False

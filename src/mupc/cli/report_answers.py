@@ -25,6 +25,7 @@ from ..report import (
 from .report_measures import Predictions, RunMeasures
 from .report_runs import RecordedRun
 from .report_sections import SCORES, alerts
+from .report_words import written_number
 
 MOST_CLASSES = 26
 """The largest confusion matrix; of more classes the commonest mistakes are listed."""
@@ -47,7 +48,8 @@ def prediction_section(runs: Sequence[RecordedRun], measures: Sequence[RunMeasur
 def describe_predictions(found: Predictions) -> Iterator[Block]:
     """Yield how good predictions are, where they are wrong, and the worst of them."""
     scores = found.model.scores(found.outputs, _targets(found))
-    told = [f"{SCORES[name][0]} {SCORES[name][2](scores[name])}" for name in SCORES if name in scores]
+    first, *others = (f"{SCORES[name][0]} {SCORES[name][2](scores[name])}" for name in SCORES if name in scores)
+    told = [first, *(words[0].lower() + words[1:] if words[1].islower() else words for words in others)]
     part = "" if len(found.samples) == found.available else f" (the first of {found.available:,})"
     yield Prose((f"{', '.join(told)} on {len(found.samples):,} samples of the {found.split} split{part}.",))
     yield from {"classification": _classes, "regression": _values, "text": _text}[found.model.schema.task](found)
@@ -143,14 +145,14 @@ def _inputs(found: Predictions) -> tuple[list[str], Callable[[int], list[str]]]:
     raw = found.samples.raw
     if columns is None:
         count = min(raw.shape[1], MOST_COLUMNS)
-        return [f"x{i}" for i in range(count)], lambda sample: [f"{value:.4g}" for value in raw[sample, :count]]
+        return [f"x{i}" for i in range(count)], lambda sample: [*map(written_number, raw[sample, :count].tolist())]
     ends = np.cumsum([column.width for column in columns])
     kept = columns[:MOST_COLUMNS]
 
     def cells(sample: int) -> list[str]:
         parts = [raw[sample, end - column.width : end] for column, end in zip(kept, ends[: len(kept)], strict=True)]
         return [
-            f"{part[0]:.4g}" if column.categories is None else column.categories[int(part.argmax())]
+            written_number(float(part[0])) if column.categories is None else column.categories[int(part.argmax())]
             for column, part in zip(kept, parts, strict=True)
         ]
 
@@ -179,7 +181,7 @@ def _values(found: Predictions) -> Iterator[Block]:
     worst = np.argsort(-np.abs(errors).max(axis=1), kind="stable")[:MOST_ROWS].tolist()
 
     def numbers(row: np.ndarray) -> str:
-        return ", ".join(f"{value:.4g}" for value in row[:MOST_OUTPUTS])
+        return ", ".join(map(written_number, row[:MOST_OUTPUTS].tolist()))
 
     rows = tuple((str(i), numbers(true[i]), numbers(predicted[i]), numbers(errors[i]), *inputs(i)) for i in worst)
     yield PlainTable("The largest errors.", ("sample", "true", "predicted", "error", *titles), rows, 1)
@@ -194,6 +196,6 @@ def _text(found: Predictions) -> Iterator[Block]:
     shares = np.take_along_axis(powers / powers.sum(axis=-1, keepdims=True), true[..., None], axis=-1).ravel()
     text = schema.text(true.ravel())
     surprises = np.minimum(1, -np.log(np.maximum(shares, np.finfo(float).tiny)) / np.log(outputs.shape[-1]))
-    caption = "The beginning of the text: the darker a character, the more it surprised the network"
+    caption = "The beginning of the text: the stronger its colour, the more a character surprised the network"
     characters = zip(text[:TEXT_LENGTH], surprises[:TEXT_LENGTH].tolist(), strict=True)
     yield ShadedText(caption, tuple(characters))

@@ -7,11 +7,13 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, TypeGuard
 
+from ..io import counted
 from ..training import BACK_TO
 from .config import TrainFlags, from_dict, read
 from .run_folder import METRICS
+from .sweep import DATABASE, RESULTS
 
-SWEEP = "sweep.json"
+CONFIG = "config.json"
 Record = dict[str, Any]
 
 
@@ -24,7 +26,7 @@ class RecordedRun:
     - `flags`: the same settings as flags; None for a run that this version of mupc cannot repeat.
     - `records`: the lines of metrics.jsonl, without those from which training went back.
     - `summary`: the content of summary.json, empty for a run that goes on or was killed.
-    - `missing`: sentences on what could not be read.
+    - `missing`, `damaged`: sentences on what is not there, and on what is there but cannot be read.
     """
 
     path: Path
@@ -35,6 +37,7 @@ class RecordedRun:
     records: list[Record]
     summary: Record
     missing: tuple[str, ...]
+    damaged: tuple[str, ...]
 
     @property
     def last(self) -> Record:
@@ -54,48 +57,66 @@ def is_number(value: object) -> TypeGuard[float]:
 
 
 def read_runs(names: Iterable[str]) -> tuple[list[RecordedRun], dict[str, Record]]:
-    """Return the runs in these folders, each once, and the content of sweep.json of those that are sweeps."""
-    folders = list(dict.fromkeys(Path(name).expanduser() for name in names))
+    """Return the runs in these folders, each once, and the content of sweep.json of those that are sweeps. A folder may
+    also hold the folders of runs and sweeps."""
+    given = (Path(name).expanduser() for name in names)
+    folders = list(dict.fromkeys(folder for outer in given for folder in _inside(outer) or [outer]))
     runs, sweeps = [], {}
     called = [folder.resolve().name for folder in folders]
     for folder in folders:
         name = folder.resolve().name
         name = str(folder) if called.count(name) > 1 else name
-        if (folder / SWEEP).is_file():
+        if _is_sweep(folder):
             sweeps[name] = _read_sweep(folder)
         else:
             runs.append(_read_run(folder, name))
     return runs, sweeps
 
 
+def _inside(folder: Path) -> list[Path]:
+    """Return the folders of runs and sweeps in a folder that is neither itself."""
+    if not folder.is_dir() or (folder / CONFIG).is_file() or _is_sweep(folder):
+        return []
+    return sorted(inner for inner in folder.iterdir() if (inner / CONFIG).is_file() or _is_sweep(inner))
+
+
+def _is_sweep(folder: Path) -> bool:
+    return (folder / RESULTS).is_file() or (folder / DATABASE).is_file()
+
+
 def _read_sweep(folder: Path) -> Record:
-    found, problem = _read_json(folder / SWEEP)
+    found, problem = _read_json(folder / RESULTS)
     listed = ("rows", "cells")
     if problem or not all(isinstance(found.get(name), list) for name in listed):
-        raise ValueError(f"{folder / SWEEP} {problem or 'does not list cells'}: `mupc sweep work {folder}` writes it.")
+        wrong = f"{folder / RESULTS} {problem or 'does not list cells'}"
+        raise ValueError(f"{wrong}: `mupc sweep work {folder}` writes it again.")
     return found
 
 
 def _read_run(folder: Path, name: str) -> RecordedRun:
-    if not (folder / "config.json").is_file():
-        wrong = "it has no config.json" if folder.is_dir() else "there is no such folder"
+    if not (folder / CONFIG).is_file():
+        wrong = "it has no config.json" if folder.is_dir() else "it is a file" if folder.exists() else "it is not there"
         raise ValueError(f"{folder} is not the folder of a run: {wrong}. Give one that `mupc train` wrote.")
     file = read(folder, "the configuration of ")
-    about, _ = _read_json(folder / "config.json")
+    about, _ = _read_json(folder / CONFIG)
     missing = []
     flags = None
     try:
         flags = from_dict(file.settings, "its config.json", file.format)
     except ValueError as error:
         missing.append(f"The run cannot be repeated with this version of mupc: {error}")
-    records, damaged = _read_records(folder / METRICS)
-    missing += damaged
+    damaged: list[str] = []
+    records, problem = _read_records(folder / METRICS)
+    if problem:
+        (missing if problem.startswith(_ABSENT) else damaged).append(f"{METRICS} {problem}.")
     summary, problem = _read_json(folder / "summary.json")
+    cure = f"`mupc train --resume {folder}` finishes the run."
     if problem == _ABSENT:
-        missing.append("There is no summary.json: the run goes on, or it was killed.")
+        missing.append(f"summary.json {problem}: the run goes on, or it was killed. {cure}")
     elif problem:
-        missing.append(f"summary.json {problem}.")
-    return RecordedRun(folder, name, about, dict(file.settings), flags, records, summary, tuple(missing))
+        damaged.append(f"summary.json {problem}. {cure}")
+    found = dict(file.settings)
+    return RecordedRun(folder, name, about, found, flags, records, summary, tuple(missing), tuple(damaged))
 
 
 _ABSENT = "is not there"
@@ -114,17 +135,17 @@ def _read_json(path: Path) -> tuple[Record, str]:
     return (found, "") if isinstance(found, dict) else ({}, "does not hold an object")
 
 
-def _read_records(path: Path) -> tuple[list[Record], list[str]]:
-    """Return the lines of a log, and sentences on those that cannot be read."""
+def _read_records(path: Path) -> tuple[list[Record], str]:
+    """Return the lines of a log, and what is wrong with it if some or all of them cannot be read."""
     try:
-        lines = path.read_text(encoding="utf-8").splitlines()
-    except (OSError, ValueError) as error:
-        reason = "is not there" if isinstance(error, FileNotFoundError) else "cannot be read"
-        return [], [f"{METRICS} {reason}: there are no curves."]
+        lines = path.read_text(encoding="utf-8", errors="replace").split("\n")
+    except OSError as error:
+        reason = _ABSENT if isinstance(error, FileNotFoundError) else f"cannot be read ({error.strerror})"
+        return [], f"{reason}: there are no curves"
     found = [_parsed(line) for line in lines if line.strip()]
     good = [record for record in found if record is not None]
     damaged = len(found) - len(good)
-    wrong = [f"{METRICS} has {damaged} damaged lines, which are left out."] if damaged else []
+    wrong = f"has {counted(damaged, 'damaged line')}: curves are drawn from the others" if damaged else ""
     return [record for record in good if BACK_TO not in record], wrong
 
 

@@ -5,25 +5,25 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Literal
 
 from ..diagnostics import LEARNING_LIMITS
-from ..io.progress import clock, percent
+from ..io.progress import percent
 from ..plots import LOSSES
 from ..report import Alert, Block, Chart, ChartGrid, Fact, Facts, PageSection, PlainTable, Prose, Series, TableGrid
 from .config import TrainingGroups
 from .parsing import flag
 from .report_measures import RunMeasures
 from .report_runs import RecordedRun, differing, is_number
+from .report_words import ABSENT, written_number, written_setting, written_time
 
-ABSENT = "–"
 SPLITS = {"train": "training", "test": "test", "validation": "validation"}
 SCORES: dict[str, tuple[str, str, Callable[[float], str]]] = {
     "accuracy": ("Accuracy", "accuracy (%)", percent),
     "perplexity": ("Perplexity", "perplexity per character", "{:.3f}".format),
     "r2": ("R²", "R²", "{:.3f}".format),
-    "rmse": ("Root mean square error", "error (units of the target)", "{:.4g}".format),
+    "rmse": ("Root mean square error", "error (units of the target)", written_number),
     "loss": ("Loss", "loss of a sample", "{:.4f}".format),
 }
 """Scores with the title and the axis of their chart, and how they are written."""
-MOST_PROFILES, MOST_COMPARED = 8, 5
+MOST_PROFILES, MOST_COMPARED = 8, 4
 """The most evaluations in a chart of gradients by layer, and the most settings in the table that compares runs."""
 STEEP = 30
 """From this ratio of the largest to the smallest value on, an axis is logarithmic."""
@@ -84,7 +84,7 @@ def _state(run: RecordedRun) -> str:
 def _results(runs: Sequence[RecordedRun]) -> PageSection:
     blocks: list[Block] = [_facts(runs[0]) if len(runs) == 1 else _comparison(runs)]
     blocks += alerts(runs, [[*_ending(run), *map(str, _list(run.summary.get("warnings")))] for run in runs], "warning")
-    blocks += alerts(runs, [run.missing for run in runs])
+    blocks += alerts(runs, [(*run.missing, *run.damaged) for run in runs])
     return PageSection("Results", tuple(blocks))
 
 
@@ -106,7 +106,6 @@ def _facts(run: RecordedRun) -> Facts:
     best = run.summary.get("best_test_accuracy")
     reach = _mapping(run.summary.get("credit_reach"))
     seconds, pace = run.summary.get("seconds"), run.summary.get("seconds_per_step")
-    took = clock(seconds) if is_number(seconds) else ABSENT
     steps = run.summary.get("steps", run.last.get("step"))
     data = run.settings.get("data", ABSENT)
     return Facts(
@@ -114,7 +113,7 @@ def _facts(run: RecordedRun) -> Facts:
             Fact(name, value, f"{percent(best)} at its best" if is_number(best) else ""),
             Fact("Layers that learn", _learning(run), str(reach.get("regime") or "")),
             Fact("Steps", f"{steps:,}" if is_number(steps) else ABSENT, _state(run)),
-            Fact("Time", took, f"{1e3 * pace:.3g} ms per step" if is_number(pace) else ""),
+            Fact("Time", written_time(seconds) or ABSENT, f"{written_time(pace)} per step" if is_number(pace) else ""),
             Fact("Method", str(run.settings.get("method", ABSENT)), str(run.settings.get("solver") or "")),
             Fact("Data", str(data).rpartition("/")[2], str(run.settings.get("task") or "")),
         )
@@ -129,21 +128,11 @@ def _comparison(runs: Sequence[RecordedRun]) -> PlainTable:
     for run in runs:
         score, value = _describe_score(run)
         scores = [value if score == name else ABSENT for name in names]
-        seconds, pace = run.summary.get("seconds"), run.summary.get("seconds_per_step")
-        time = clock(seconds) if is_number(seconds) else ABSENT
-        speed = f"{1e3 * pace:.3g}" if is_number(pace) else ABSENT
-        rows.append(
-            (
-                run.name,
-                *scores,
-                _learning(run),
-                time,
-                speed,
-                _state(run),
-                *(written_setting(run.settings.get(name)) for name in shown),
-            )
-        )
-    head = ("run", *names, "layers that learn", "time", "ms per step", "state", *map(flag, shown))
+        times = (written_time(run.summary.get(key)) or ABSENT for key in ("seconds", "seconds_per_step"))
+        settings = (written_setting(run.settings.get(name)) for name in shown)
+        rows.append((run.name, *scores, _learning(run), *times, _state(run), *settings))
+    flags = (f"`{flag(name)}`" for name in shown)
+    head = ("run", *names, "layers that learn", "time", "time per step", "state", *flags)
     return PlainTable("Runs next to each other, with the settings in which they differ.", head, tuple(rows))
 
 
@@ -153,8 +142,8 @@ _FOLLOWING = ("evaluate_every", "cg_steps", "inference_steps", "base_width", "ba
 
 def _curves(runs: Sequence[RecordedRun]) -> Iterator[Block]:
     charts = [chart for name in SCORES for chart in [_curve_chart(runs, name)] if chart is not None]
-    energy = _lines(runs, {"energy": ""})
-    if energy and any(run.settings.get("method") not in ("bp", "zil") for run in runs):
+    energy = _lines([run if _infers(run) else None for run in runs], {"energy": ""})
+    if energy:
         charts.append(Chart("Energy after inference", "epoch", "energy of a sample", energy, log_y=_steep(energy)))
     if len(runs) > 1 and (found := score_of(runs[0])) is not None:
         split, name, _ = found
@@ -167,6 +156,10 @@ def _curves(runs: Sequence[RecordedRun]) -> Iterator[Block]:
         yield ChartGrid(tuple(charts))
     else:
         yield Alert(("There is no evaluation to draw.",))
+
+
+def _infers(run: RecordedRun) -> bool:
+    return run.settings.get("method") not in ("bp", "zil")
 
 
 def _curve_chart(runs: Sequence[RecordedRun], name: str) -> Chart | None:
@@ -182,17 +175,21 @@ def _curve_chart(runs: Sequence[RecordedRun], name: str) -> Chart | None:
 
 
 def _lines(
-    runs: Sequence[RecordedRun], keys: Mapping[str, str], over: str = "epoch", factor: float = 1.0
+    runs: Sequence[RecordedRun | None], keys: Mapping[str, str], over: str = "epoch", factor: float = 1.0
 ) -> tuple[Series, ...]:
-    """Return the curves of records: a colour for each run and a dash for each key, or of one run a colour for each."""
+    """Return the curves of records: a colour for each run and a dash for each key, or of one run a colour for each. A
+    run that is None has no curve here, but keeps its colour."""
+    known = [(number, run) for number, run in enumerate(runs) if run is not None]
+    drawn = [key for key in keys if any(run.curve(key, over)[0] for _, run in known)]
     found = []
-    for number, run in enumerate(runs):
+    for number, run in known:
         for place, (key, words) in enumerate(keys.items()):
             x, y = run.curve(key, over, factor)
+            name = ", ".join(filter(None, (run.name, words)))
             if x and len(runs) == 1:
                 found.append(Series(words or run.name, x, y, colour=place))
             elif x:
-                found.append(Series(", ".join(filter(None, (run.name, words))), x, y, colour=number, dash=place % 3))
+                found.append(Series(name, x, y, colour=number, dash=drawn.index(key) % 3))
     return tuple(found)
 
 
@@ -305,7 +302,7 @@ def _conditioning(runs: Sequence[RecordedRun], measures: Sequence[RunMeasures]) 
         if found.conditioning is not None:
             before, after = found.conditioning
             numbers = (before["condition_number"], *(after[key] for key in ("condition_number", "largest", "smallest")))
-            written = (f"{value:.4g}" if is_number(value) else ABSENT for value in numbers)
+            written = (written_number(value) if is_number(value) else ABSENT for value in numbers)
             rows.append((run.name, *written, str(after["definite"] or "not finite")))
     if rows:
         caption = "Conditioning of inference; eigenvalues after training."
@@ -363,30 +360,11 @@ def _made(run: RecordedRun) -> dict[str, object]:
         "computed with": summary.get("compute_path"),
         "precision": about.get("precision"),
         "seed": about.get("seed", run.settings.get("seed")),
-        "time": _seconds(summary.get("seconds")),
-        "time per step": _milliseconds(summary.get("seconds_per_step")),
+        "time": written_time(summary.get("seconds")),
+        "time per step": written_time(summary.get("seconds_per_step")),
         "data from": _mapping(summary.get("data")).get("source"),
         **{f"{name} version": version for name, version in _mapping(about.get("versions")).items()},
     }
-
-
-def _seconds(value: object) -> str | None:
-    return f"{value:,.1f} s" if is_number(value) else None
-
-
-def _milliseconds(value: Any) -> str | None:
-    return f"{1e3 * value:.3g} ms" if is_number(value) else None
-
-
-def written_setting(value: object) -> str:
-    """Return a value of a configuration as text."""
-    if value is None:
-        return ABSENT
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    if isinstance(value, list | tuple):
-        return " ".join(map(written_setting, value))
-    return f"{value:g}" if isinstance(value, float) else str(value)
 
 
 def _mapping(value: object) -> dict[str, Any]:

@@ -6,7 +6,7 @@ from typing import Any
 from ..report import Block, Chart, ChartGrid, Fact, Facts, PageSection, PlainTable, Series
 from .parsing import flag
 from .report_runs import is_number
-from .report_sections import ABSENT, written_setting
+from .report_words import ABSENT, written_number, written_setting, written_time
 from .sweep_report import OBJECTIVES, RATES, SCORES
 
 MOST_ROWS, MOST_LINES = 50, 8
@@ -21,9 +21,11 @@ def sweep_section(name: str, sweep: Record) -> PageSection:
     objective = OBJECTIVES.get(str(sweep.get("objective")), "objective")
     counts = found if isinstance(found := sweep.get("counts"), dict) else {}
     best = rows[0] if rows and is_number(rows[0].get("value")) else None
+    took = written_time(sweep.get("seconds"))
     facts = (
         Fact("Cells", f"{counts.get('complete', ABSENT)} of {counts.get('cells', ABSENT)}", _troubles(counts)),
-        Fact(f"Lowest {objective}", f"{best['value']:.4g}" if best else ABSENT, _described(best)),
+        Fact(f"Lowest {objective}", written_number(best["value"]) if best else ABSENT, _described(best)),
+        Fact("Time", took or ABSENT, "of the worker that ended last" if took else ""),
         Fact("Device", str(sweep.get("device", ABSENT))),
     )
     blocks: list[Block] = [Facts(facts)]
@@ -31,9 +33,20 @@ def sweep_section(name: str, sweep: Record) -> PageSection:
     return PageSection(f"Sweep {name}", (*blocks, _table(rows, objective), _common(sweep)))
 
 
+def describe_sweep(sweep: Record) -> str:
+    """Return in a line what a sweep varies."""
+    axes = _plan(sweep).get("axes")
+    names = [axis.get("name") for axis in axes if isinstance(axis, dict)] if isinstance(axes, list) else []
+    return f"A sweep over {', '.join(flag(str(name)) for name in names) or 'settings'}"
+
+
+def _plan(sweep: Record) -> Record:
+    return found if isinstance(found := sweep.get("settings"), dict) else {}
+
+
 def _common(sweep: Record) -> PlainTable:
     """Return the settings that all cells share, and how the sweep was made."""
-    plan = found if isinstance(found := sweep.get("settings"), dict) else {}
+    plan = _plan(sweep)
     config = found if isinstance(found := plan.get("config"), dict) else {}
     versions = found if isinstance(found := sweep.get("versions"), dict) else {}
     settings = {f"`{flag(name)}`": value for name, value in config.items() if value is not None}
@@ -55,11 +68,11 @@ def _table(rows: Sequence[Record], objective: str) -> PlainTable:
     scores = [name for name in SCORES if any(is_number(row.get(name)) for row in rows)]
     cells = []
     for row in rows[:MOST_ROWS]:
-        value = f"{row['value']:.5g}" if is_number(row.get("value")) else str(row.get("note") or ABSENT)
+        value = written_number(row["value"], 5) if is_number(row.get("value")) else str(row.get("note") or ABSENT)
         found = (SCORES[name][1](row[name]) if is_number(row.get(name)) else ABSENT for name in scores)
         settings = (written_setting(row["settings"].get(name)) for name in names)
         cells.append((*settings, str(row.get("cells", ABSENT)), value, *found))
-    head = (*map(flag, names), "cells", objective, *(SCORES[name][0] for name in scores))
+    head = (*(f"`{flag(name)}`" for name in names), "cells", objective, *(SCORES[name][0] for name in scores))
     left = f", {len(cells)} of {len(rows)}" if len(rows) > len(cells) else ""
     return PlainTable(f"Settings, the best first{left}; means over seeds.", head, tuple(cells), 1)
 

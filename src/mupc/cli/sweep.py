@@ -13,6 +13,8 @@ from .runner import Command, CommandResult, Session
 
 GroupSize = Annotated[int | None, hint("(default: 32; tpe 8)")]
 RetryFailed = tyro.conf.FlagCreatePairsOff[bool]
+DATABASE, RESULTS = "sweep.db", "sweep.json"
+"""Files in the folder of a sweep."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

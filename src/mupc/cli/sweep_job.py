@@ -33,10 +33,10 @@ from .config import FORMAT, TrainFlags, from_dict, pick
 from .flags import SourceFlags
 from .run_folder import RunFolder
 from .runner import CommandResult, Session, explain
-from .sweep import SearchFlags, SharingFlags, SweepFlags, WorkFlags
+from .sweep import DATABASE, RESULTS, SearchFlags, SharingFlags, SweepFlags, WorkFlags
 from .sweep_report import Summary, SweepProgress, draw_sweep, show_sweep, summarise_sweep
 
-DATABASE, RESULTS, BEST, UNFINISHED = "sweep.db", "sweep.json", "best.json", "unfinished"
+BEST, UNFINISHED = "best.json", "unfinished"
 GROUP_SIZES = {None: 32, "random": 32, "tpe": 8}
 """The most cells to take at once, by sampler. tpe learns between groups."""
 NUMBERS = ("weight_lr", "seed", "output_precision", "activity_decay", "weight_decay", "orthogonality")

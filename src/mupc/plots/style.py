@@ -75,7 +75,7 @@ NARROW = 15
 NEAREST = 0.3
 """Added to the error, in per cent, so that an accuracy of 100 % has a place on a logarithmic axis."""
 TICKS = (10, 30, 50, 70, 80, 90, 95, 97, 98, 99, 99.5, 100)
-LOSSES = {"mse": "½ sum of squared errors", "cross-entropy": "cross-entropy"}
+LOSSES = {"mse": "½ sum of squared errors", "cross-entropy": "cross-entropy in nats"}
 """What the losses of one sample are, in words."""
 
 KAPPA = r"condition number $\kappa$"

@@ -1,7 +1,7 @@
 "use strict";
 /* Charts of a report: lines, points and bars in SVG. The pointer shows values, dragging zooms, and so do the keys. */
 (() => {
-  const MARGIN = { top: 12, right: 16, bottom: 44, left: 66 };
+  const MARGIN = { top: 12, right: 16, bottom: 44 }, LABEL = 30, LETTER = 7.2, LEAST = 4;
   const HEIGHT = 290, NEAR = 40, DRAG = 6, ROWS = 12, DASHES = ["", "7 4", "2 4"];
 
   function make(name, attributes = {}, text = "") {
@@ -12,16 +12,17 @@
     return element;
   }
 
-  function written(value) {
+  function written(value, large = 1e7) {
     if (value === 0) return "0";
     const size = Math.abs(value);
-    if (size >= 1e5 || size < 1e-3) return value.toExponential(2).replace(/\.?0+e/, "e").replace("e+", "e");
+    if (size >= large || size < 1e-3) return value.toExponential(2).replace(/\.?0+e/, "e").replace("e+", "e");
+    if (size >= 1e4) return String(Math.round(value));
     return String(Number(value.toPrecision(4)));
   }
 
   function ticked(value, ticks) {
     const step = ticks.length > 1 ? Math.abs(ticks[1] - ticks[0]) : 0, digits = Math.ceil(-Math.log10(step) - 1e-9);
-    const plain = step > 1e-7 && Math.abs(value) < 1e5 && Math.abs(ticks.at(-1)) >= 1e-3;
+    const plain = step > 1e-7 && Math.abs(value) < 1e7 && Math.abs(ticks.at(-1)) >= 1e-3;
     return plain ? value.toFixed(Math.min(Math.max(0, digits), 8)) : written(value);
   }
 
@@ -55,9 +56,10 @@
     }
     get ticks() {
       if (this.log) return logTicks(this.low, this.high);
-      const ticks = linearTicks(this.low, this.high, Math.abs(this.to - this.from) > 400 ? 7 : 5);
+      const ticks = linearTicks(this.low, this.high, this.from > this.to ? 6.5 : this.to - this.from > 400 ? 7 : 5);
       return this.whole ? ticks.filter(Number.isInteger) : ticks;
     }
+    get texts() { const ticks = this.ticks; return ticks.map((tick) => (this.log ? written(tick, 1e5) : ticked(tick, ticks))); }
   }
 
   class Chart {
@@ -147,12 +149,13 @@
     draw() {
       const width = Math.max(240, this.box.clientWidth), [left, right, low, high] = this.ranges();
       this.width = width;
-      this.x = new Axis(left, right, MARGIN.left, width - MARGIN.right, this.data.log_x, this.whole);
       this.y = new Axis(low, high, HEIGHT - MARGIN.bottom, MARGIN.top, this.data.log_y);
+      this.left = LABEL + 8 + LETTER * Math.max(LEAST, ...this.y.texts.map((text) => text.length));
+      this.x = new Axis(left, right, this.left, width - MARGIN.right, this.data.log_x, this.whole);
       const id = `clip-${[...document.querySelectorAll(".chart")].indexOf(this.figure)}`;
       const svg = make("svg", { viewBox: `0 0 ${width} ${HEIGHT}`, role: "img", "aria-label": this.figure.getAttribute("aria-label") });
       const clip = make("clipPath", { id });
-      clip.append(make("rect", { x: MARGIN.left - 5, y: MARGIN.top - 5, width: width - MARGIN.left - MARGIN.right + 10, height: HEIGHT - MARGIN.top - MARGIN.bottom + 10 }));
+      clip.append(make("rect", { x: this.left - 5, y: MARGIN.top - 5, width: width - this.left - MARGIN.right + 10, height: HEIGHT - MARGIN.top - MARGIN.bottom + 10 }));
       const inner = make("g", { "clip-path": `url(#${id})` });
       svg.append(clip, this.frame(), inner);
       for (const [label, value] of Object.entries(this.data.marks)) inner.append(...this.mark(label, value));
@@ -167,26 +170,38 @@
 
     frame() {
       const frame = make("g", { class: "frame" }), bottom = HEIGHT - MARGIN.bottom;
-      const [across, up] = [this.x.ticks, this.y.ticks], write = (value, ticks, log) => (log ? written(value) : ticked(value, ticks));
-      for (const tick of across) {
+      const [across, up] = [this.x.texts, this.y.texts];
+      this.x.ticks.forEach((tick, i) => {
         const x = this.x.place(tick);
-        frame.append(make("line", { x1: x, x2: x, y1: bottom, y2: bottom + 5 }), make("text", { x, y: bottom + 18, "text-anchor": "middle" }, write(tick, across, this.x.log)));
-      }
-      for (const tick of up) {
+        frame.append(make("line", { x1: x, x2: x, y1: bottom, y2: bottom + 5 }), make("text", { x, y: bottom + 18, "text-anchor": "middle" }, across[i]));
+      });
+      this.y.ticks.forEach((tick, i) => {
         const y = this.y.place(tick);
-        frame.append(make("line", { x1: MARGIN.left, x2: this.width - MARGIN.right, y1: y, y2: y, class: "grid" }),
-          make("text", { x: MARGIN.left - 8, y: y + 4, "text-anchor": "end" }, write(tick, up, this.y.log)));
-      }
-      frame.append(make("line", { x1: MARGIN.left, x2: this.width - MARGIN.right, y1: bottom, y2: bottom }),
-        make("text", { x: (MARGIN.left + this.width - MARGIN.right) / 2, y: HEIGHT - 6, "text-anchor": "middle", class: "label" }, this.data.x_label),
+        frame.append(make("line", { x1: this.left, x2: this.width - MARGIN.right, y1: y, y2: y, class: "grid" }),
+          make("text", { x: this.left - 8, y: y + 4, "text-anchor": "end" }, up[i]));
+      });
+      frame.append(make("line", { x1: this.left, x2: this.width - MARGIN.right, y1: bottom, y2: bottom }),
+        make("text", { x: (this.left + this.width - MARGIN.right) / 2, y: HEIGHT - 6, "text-anchor": "middle", class: "label" }, this.data.x_label),
         make("text", { transform: `translate(14 ${(MARGIN.top + bottom) / 2}) rotate(-90)`, "text-anchor": "middle", class: "label" }, this.data.y_label));
       return frame;
     }
 
     mark(label, value) {
       if (this.data.log_y && value <= 0) return [];
-      const y = this.y.place(value), text = make("text", { x: this.width - MARGIN.right - 4, y: y - 6, "text-anchor": "end", class: "mark" }, label);
-      return [make("line", { x1: MARGIN.left, x2: this.width - MARGIN.right, y1: y, y2: y, class: "mark" }), text];
+      const y = this.y.place(value), right = this.width - MARGIN.right - 4, wide = LETTER * label.length;
+      const left = this.covered(right - wide, right, y) && !this.covered(this.left, this.left + wide, y);
+      const text = make("text", { x: left ? this.left + 4 : right, y: y - 6, "text-anchor": left ? "start" : "end", class: "mark" }, label);
+      return [make("line", { x1: this.left, x2: this.width - MARGIN.right, y1: y, y2: y, class: "mark" }), text];
+    }
+
+    /* Whether a curve crosses the place of a label above the height y. */
+    covered(from, to, y) {
+      return this.points.some((points, index) => !this.hidden.has(index) && points.slice(1).some((p, i) => {
+        const [a, b] = [points[i], p].map((point) => ({ x: this.x.place(point.x), y: this.y.place(point.y) }));
+        const at = (x) => a.y + ((b.y - a.y) * (x - a.x)) / (b.x - a.x || 1);
+        const ends = [at(Math.max(a.x, from)), at(Math.min(b.x, to))];
+        return b.x >= from && a.x <= to && Math.min(...ends) < y + 2 && Math.max(...ends) > y - 20;
+      }));
     }
 
     curve(points, index) {
