@@ -4,7 +4,7 @@ from . import models, nodes
 from ._abstract import AbstractNetwork, WeightRole
 from ._activation import ACTIVATIONS, OWN, Activation, AnyActivation, resolve_activation
 from ._backend import Backend, backend
-from ._chain import Chain, Latent, Latents, Recipe, Stack, apply, pull, push
+from ._chain import Chain, Latents, Recipe
 from ._coerce import as_floating, as_inputs, check_key, check_network
 from ._layer import Dense
 from ._mesh import (
@@ -24,6 +24,7 @@ from ._mesh import (
 )
 from ._mlp import Network, forward
 from ._parameterisation import PARAMETERISATIONS, Multipliers
+from ._parts import Latent, Stack, apply, pull, push
 from ._precision import POLICIES, Precision, resolve_precision
 from ._rate_scales import BaseSize, LayerScale
 from ._recurrence import at_bottom, layer_at, on_top, recurrence, returned, shifted_down, skipped

@@ -2,41 +2,36 @@
 
 import itertools
 import math
-import warnings
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-import jax.random as jr
 from jaxtyping import Array, Float, PyTree
 
 from ..io import checks
 from ._abstract import AbstractNetwork, PerLayer, WeightRole
-from ._coerce import as_inputs, check_key
+from ._coerce import as_inputs
 from ._layer import Dense
 from ._mesh import LAYERS, axis_size
 from ._parameterisation import PARAMETERISATIONS
+from ._parts import Latent, Part, Shape, Single, Stack, apply, checked_names, checked_shapes, pull
 from ._precision import Precision, resolve_precision
 from ._rate_scales import BaseSize, LayerScale, RateScales
-from ._recurrence import apply_to_each, carry_through, layer_at, shifted_up
-from ._types import Inputs, Outputs, PRNGKeyArray, Rows
+from ._recurrence import layer_at, shifted_up
+from ._types import Inputs, Outputs, Rows
 from .nodes import (
     AbstractRounding,
     AbstractWeighted,
     AnyNode,
-    Conv2d,
     as_node,
-    call,
     is_exact,
     map_layers,
     weighted_layers,
 )
 
-Latent = Float[Array, "batch ..."]
 Latents = tuple[Float[Array, "_ batch ..."], ...]
-Shape = tuple[int, ...]
 RecipeValue: TypeAlias = bool | int | float | str | tuple["RecipeValue", ...] | None
 
 
@@ -46,90 +41,6 @@ class Recipe(NamedTuple):
 
     model: str
     arguments: tuple[tuple[str, RecipeValue], ...]
-
-
-class Single(eqx.Module):
-    """One node of a chain, as a stack of one."""
-
-    node: eqx.Module
-
-    @property
-    def depth(self) -> int:
-        """The number of nodes."""
-        return 1
-
-    @property
-    def sample(self) -> eqx.Module:
-        """One node."""
-        return self.node
-
-    def each(self, function: Callable[..., PyTree], *stacks: PyTree) -> PyTree:
-        """Apply a function of a node and of one item from each stack to every node by itself."""
-        return _stacked(function(self.node, *_first(stacks)))
-
-    def carry(
-        self, function: Callable[..., tuple[PyTree, PyTree]], value: PyTree, *stacks: PyTree, reverse: bool = False
-    ) -> tuple[PyTree, PyTree]:
-        """Carry a value from node to node; a function of node, value and items returns the next one and what to
-        stack."""
-        value, found = function(self.node, value, *_first(stacks))
-        return value, _stacked(found)
-
-
-class Stack(eqx.Module):
-    """Equal nodes, one after the other, with their weights in stacked arrays: one compiled body serves any depth, and
-    the axis `layers` of a mesh divides them over devices.
-
-    **Arguments:** `make`: a function of a random key that returns a node, which keeps the shape of its signal; `depth`,
-    the number of nodes; a random `key`.
-
-    **Example:**
-
-    ```python
-    import jax.random as jr, mupc
-    from mupc import nodes
-
-    def block(key):
-        return nodes.Residual(["relu", nodes.Conv2d(16, 16, role="branch", depth=8, key=key)])
-
-    mupc.Stack(block, 6, key=jr.key(0)).node.branch.parts[1].weight.shape      # (6, 16, 16, 3, 3)
-    ```
-    """
-
-    node: eqx.Module
-    depth: int = eqx.field(static=True)
-
-    def __init__(self, make: Callable[[PRNGKeyArray], AnyNode], depth: int, *, key: PRNGKeyArray) -> None:
-        check_key(key)
-        self.depth = checks.integer("depth", depth, 1)
-        if isinstance(make, eqx.Module) or not callable(make):
-            wrong = f"must be a function of a random key that returns a node, got {checks.literal(make)}."
-            raise checks.ArgumentTypeError("make", wrong, "Write Stack(lambda key: …, depth, key=key).")
-        self.node = eqx.filter_vmap(lambda k: as_node(make(k)))(jr.split(key, depth))
-
-    @property
-    def sample(self) -> eqx.Module:
-        """One node."""
-        found: eqx.Module = _first(self.node)
-        return found
-
-    def each(self, function: Callable[..., PyTree], *stacks: PyTree) -> PyTree:
-        """Apply a function of a node and of one item from each stack to every node by itself."""
-        if any(isinstance(layer, Conv2d) for layer in weighted_layers(self.node)):  # side by side they are slow
-            return apply_to_each(lambda items: jax.lax.map(lambda item: function(*item), items), (self.node, *stacks))
-        return apply_to_each(lambda items: jax.vmap(function)(*items), (self.node, *stacks))
-
-    def carry(
-        self, function: Callable[..., tuple[PyTree, PyTree]], value: PyTree, *stacks: PyTree, reverse: bool = False
-    ) -> tuple[PyTree, PyTree]:
-        """Carry a value from node to node; a function of node, value and items returns the next one and what to
-        stack."""
-        return carry_through(
-            lambda v, items: function(items[0], v, *items[1:]), value, (self.node, *stacks), reverse=reverse
-        )
-
-
-Part = Single | Stack
 
 
 class Chain(AbstractNetwork):
@@ -187,11 +98,11 @@ class Chain(AbstractNetwork):
             )
         self.parts = tuple(node if isinstance(node, Stack) else Single(as_node(node)) for node in nodes)
         self.input_shape = tuple(checks.integer("input_shape", size, 1) for size in input_shape)
-        self.names, self.recipe = _checked_names(self.parts, names), recipe
+        self.names, self.recipe = checked_names(self.parts, names), recipe
         if isinstance(self.parts[-1], Stack):
             cure = "Give a single node after it."
             raise checks.ArgumentError("nodes", "ends with a Stack, and the readout is one node.", cure)
-        *self_latents, self.output_shape = _checked_shapes(self.parts, self.names, self.input_shape)
+        *self_latents, self.output_shape = checked_shapes(self.parts, self.names, self.input_shape)
         self.latent_shapes = tuple(self_latents)
         self.in_size, self.out_size = math.prod(self.input_shape), math.prod(self.output_shape)
 
@@ -365,32 +276,8 @@ class Chain(AbstractNetwork):
         return changed
 
 
-def apply(node: eqx.Module, z: Latent) -> Latent:
-    """Return a node's predictions for a batch."""
-    return jax.vmap(lambda sample: call(node, sample))(z)
-
-
-def push(node: eqx.Module, z: Latent, change: Latent) -> Latent:
-    """Return how a node's predictions follow a small change of what comes into it."""
-    return jax.jvp(lambda u: apply(node, u), (z,), (change,))[1]
-
-
-def pull(node: eqx.Module, z: Latent, force: Latent) -> Latent:
-    """Return the force on what comes into a node from a force on its predictions."""
-    found: Latent = jax.vjp(lambda u: apply(node, u), z)[1](force)[0]
-    return found
-
-
 def _none(leaf: object) -> bool:
     return leaf is None
-
-
-def _first(tree: Any) -> Any:
-    return jax.tree.map(lambda leaf: leaf[0], tree)
-
-
-def _stacked(tree: PyTree) -> PyTree:
-    return jax.tree.map(lambda leaf: leaf[None], tree)
 
 
 def _row(part: Part) -> Dense:
@@ -400,53 +287,3 @@ def _row(part: Part) -> Dense:
     weights = [leaf for leaf in jax.tree.leaves(part) if id(leaf) not in biases]
     rows = [leaf.reshape(part.depth, 1, -1) for leaf in weights]
     return Dense(jnp.concatenate(rows, axis=-1) if rows else jnp.zeros((part.depth, 1, 1)), None)
-
-
-def _checked_names(parts: Sequence[Part], names: Sequence[str] | None) -> tuple[str, ...]:
-    if names is None:
-        kinds = (type(getattr(part.node, "arrays", part.node)).__name__ for part in parts)
-        return tuple(f"{index + 1} {kind}" for index, kind in enumerate(kinds))
-    if len(names) != len(parts):
-        wrong = f"has {len(names)} entries for {len(parts)} nodes."
-        raise checks.ArgumentError("names", wrong, "Give one for each node or stack.")
-    return tuple(map(str, names))
-
-
-def _checked_shapes(parts: Sequence[Part], names: Sequence[str], shape: Shape) -> list[Shape]:
-    """Return the shape of every node's prediction, after a check that each node takes what comes before it."""
-    before, found = "the input", []
-    for part, name in zip(parts, names, strict=True):
-        for module in jax.tree.leaves(part, is_leaf=_is_batch_norm):
-            if _is_batch_norm(module):
-                wrong = (
-                    f"has batch norm in {name!r}: it ties the samples of a batch together, and each has its own energy."
-                )
-                raise checks.ArgumentError(
-                    "nodes", wrong, "Use a normalisation over features, such as eqx.nn.LayerNorm."
-                )
-        try:
-            out = jax.eval_shape(lambda z, node=part.sample: node(z), jax.ShapeDtypeStruct(shape, jnp.float32))
-        except Exception as error:
-            reason = (str(error).splitlines() or [type(error).__name__])[0]
-            wrong = f"cannot be joined: {name!r} does not take the shape {shape} of {before}: {reason}"
-            raise checks.ArgumentError("nodes", wrong.rstrip(".") + ".", "") from None
-        if not isinstance(out, jax.ShapeDtypeStruct):
-            raise checks.ArgumentError("nodes", f"has {name!r}, which does not return one array.", "")
-        if isinstance(part, Stack) and out.shape != shape:
-            wrong = f"has the stack {name!r}, whose node turns the shape {shape} into {out.shape}."
-            raise checks.ArgumentError("nodes", wrong, "Nodes of a stack must keep the shape.")
-        if not jax.tree.leaves(part):
-            warnings.warn(
-                f"the node {name!r} has no weights, so that its latent learns nothing: put it inside its neighbour "
-                "with mupc.nodes.Sequential.",
-                stacklevel=3,
-            )
-        shape, before = out.shape, repr(name)
-        if 0 in shape:
-            raise checks.ArgumentError("nodes", f"leaves nothing after {name!r}: its shape is {shape}.", "")
-        found.append(shape)
-    return found
-
-
-def _is_batch_norm(module: object) -> bool:
-    return isinstance(module, eqx.nn.BatchNorm)

@@ -10,9 +10,10 @@ from jaxtyping import Array, Float
 
 from ..io import checks
 from ._abstract import AbstractNetwork
-from ._chain import Chain, Stack
+from ._chain import Chain
 from ._mesh import DATA, LAYERS, axis_size, constrain, is_array, pad_rows, put, size_of
 from ._mlp import Network
+from ._parts import Stack
 
 Tree = TypeVar("Tree")
 

@@ -8,8 +8,9 @@ import jax.random as jr
 
 from ...io import checks
 from .._activation import AnyActivation, resolve_activation, saved_name
-from .._chain import Chain, Recipe, Stack
+from .._chain import Chain, Recipe
 from .._coerce import check_key
+from .._parts import Stack
 from .._types import PRNGKeyArray
 from ..nodes import AnyNode, Conv2d, Flatten, GlobalMean, Linear, MaxPool, Residual, Sequential
 

@@ -10,8 +10,9 @@ from jaxtyping import Array, Float
 
 from ...io import checks
 from .._activation import AnyActivation, resolve_activation, saved_name
-from .._chain import Chain, Recipe, Stack
+from .._chain import Chain, Recipe
 from .._coerce import check_key
+from .._parts import Stack
 from .._types import PRNGKeyArray
 from ..nodes import AbstractNode, AbstractWeighted, AnyNode, Linear, Residual, Sequential, Signal
 
