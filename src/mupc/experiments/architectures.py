@@ -18,7 +18,8 @@ from ._credit import mean_at, run_followed
 from ._declaration import cells_over, presets, protocol
 from ._figure import Figure, FigureCell, Finished, Row, RunContext, Table, by_slug, select
 from ._methods import METHODS, PAPER_BATCH, PRECISIONS
-from ._training import Rates, TrainingCell, TrainingConfig, TrainingRuns
+from ._training import Rates, TrainingCell, TrainingConfig
+from ._training_claims import TrainingRuns
 
 HEADLINE, *OTHERS = (f"error-space-{precision:g}" for precision in PRECISIONS)
 COST_STEPS, COST_EVERY = 250, 50

@@ -12,7 +12,8 @@ from ._credit import run_compared
 from ._declaration import presets
 from ._figure import Figure, Table, by_slug
 from ._methods import scaled
-from ._training import Rates, Thresholds, TrainingConfig, TrainingRuns, cells, claims
+from ._training import Rates, Thresholds, TrainingConfig, cells
+from ._training_claims import TrainingRuns, claims
 from .training import BP, LABELS, MUPC_TUNED, paper_config, quick_settings
 
 NOISE, NEAR_BP = 1.0, 2.0

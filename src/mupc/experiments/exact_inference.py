@@ -15,7 +15,8 @@ from ._claims import Claim, Finding, judge, number
 from ._declaration import presets, protocol
 from ._figure import Figure, Row, Table, by_slug
 from ._methods import METHODS
-from ._training import Rates, TrainingConfig, TrainingRuns, cells, run_cell
+from ._training import Rates, TrainingConfig, cells, run_cell
+from ._training_claims import TrainingRuns
 
 METHOD = "sp-exact"
 PART = 10

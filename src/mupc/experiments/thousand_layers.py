@@ -10,13 +10,14 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from .. import plots
-from . import _training
+from . import _training, _training_claims
 from ._claims import Claim, Finding, judge
 from ._credit import run_compared
 from ._declaration import presets, protocol
 from ._figure import Figure, FigureCell, FigureConfig, Finished, Row, Table, by_slug, select
 from ._methods import decaying, scaled
-from ._training import Rates, TrainingConfig, TrainingRuns
+from ._training import Rates, TrainingConfig
+from ._training_claims import TrainingRuns
 from .training import COMMON, MUPC, QUICK_MUPC
 
 PLAIN, SCALED, BP = map(decaying, ("error-space-0.01", scaled("error-space-0.01"), scaled("bp")))
@@ -114,7 +115,7 @@ def claims(config: DepthConfig, table: Table) -> list[Claim]:
     def as_shallow() -> Finding:
         means = {each: runs.mean(SCALED, each) for each in (*config.depths, *config.deep)}
         first = means[config.depths[0]]
-        return max(abs(value - first) for value in means.values()) <= config.near, f"{_training.listed(means)} %"
+        return max(abs(value - first) for value in means.values()) <= config.near, f"{_training_claims.listed(means)} %"
 
     def plain_falls() -> Finding:
         plain, own = runs.ends(PLAIN), runs.ends(SCALED)

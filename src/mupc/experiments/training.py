@@ -10,7 +10,8 @@ from .. import plots
 from ._declaration import presets, protocol
 from ._figure import Figure, by_slug
 from ._methods import ERROR_SPACE, METHODS
-from ._training import Rates, Thresholds, TrainingConfig, cells, claims, run_cell
+from ._training import Rates, Thresholds, TrainingConfig, cells, run_cell
+from ._training_claims import claims
 
 ETA = (0.5, 0.1, 0.05, 0.01)
 BP_ETA = (1.0, 0.5, 0.1, 0.05, 0.01, 0.005, 0.001, 0.0005, 0.0001)

@@ -18,12 +18,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from .. import plots
-from . import _methods, _training, training
+from . import _methods, _training, _training_claims, training
 from ._claims import Claim, Finding, judge
 from ._declaration import presets, protocol
 from ._figure import Figure, FigureCell, Finished, Row, RunContext, Table, by_slug
 from ._methods import METHODS
-from ._training import Rates, Thresholds, TrainingCell, TrainingConfig, TrainingRuns
+from ._training import Rates, Thresholds, TrainingCell, TrainingConfig
+from ._training_claims import TrainingRuns
 from .training import COMMON, LABELS, QUICK_MUPC, paper_config, quick_settings
 
 if TYPE_CHECKING:
@@ -205,7 +206,7 @@ _CLAIMS: dict[str, Callable[[ConditionedRuns], Finding | str]] = {
 
 def judge_all(names: tuple[str, ...], config: ConditionedConfig, table: Table) -> list[Claim]:
     """Judge the claims about the runs that are not measured, then those with these names for each activation."""
-    claims = [claim for part in config.unmeasured for claim in _training.claims(part, table)]
+    claims = [claim for part in config.unmeasured for claim in _training_claims.claims(part, table)]
     for activation, name in itertools.product(config.activations, names):
         runs = ConditionedRuns(config, table, activation)
         values = {"activation": activation, "depth": runs.deepest, "factor": WORSE}
