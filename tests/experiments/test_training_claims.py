@@ -5,7 +5,8 @@ import dataclasses
 import pytest
 
 from mupc import experiments
-from mupc.experiments._training import Rates, Thresholds, TrainingCell, TrainingConfig, cells, choose, claims
+from mupc.experiments._training import Rates, Thresholds, TrainingCell, TrainingConfig, cells, choose
+from mupc.experiments._training_claims import claims
 
 HOLDS, FAILS, NOT_RUN = experiments.HOLDS, experiments.FAILS, experiments.NOT_RUN
 DEPTHS = (8, 16, 32, 64, 128)
