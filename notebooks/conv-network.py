@@ -77,7 +77,7 @@ axes.legend()
 axes.grid(alpha=0.3)
 
 # %% [markdown]
-# Training makes the last layers more accurate, not the first ones.
+# After training, the probe is more accurate in the last layers, but not in the first ones.
 
 # %% [markdown]
 # ## What the first layer looks for

@@ -28,7 +28,7 @@ LOADED = re.compile(
 )
 """What a browser would fetch from another host while it shows a page."""
 PICTURE = re.compile(r"""<img\b[^>]*\bsrc="([^"]+)"[^>]*>""")
-LONG = re.compile(r"<td>(?=(?:(?!</td>).){160})", re.DOTALL)
+CELL = re.compile(r"<td>(?=(.*?)</td>)", re.DOTALL)
 WORD = re.compile(r"<code>([^<\s]{1,24})</code>")
 QUANTITY = re.compile(r"(?<=\d) (?=%)|(?<=\b\w) (?== [\d.])|(?<=\b\w =) (?=[\d.])")
 """The spaces of "97.4 %" and "H = 8"."""
@@ -78,8 +78,14 @@ def _unbroken(markdown):
 def on_page_content(html, page, config, files):
     """Let readers open a figure at its full size, give long cells room, and do not break short names and flags."""
     html = PICTURE.sub(r"""<a class="figure" href="\1">\g<0></a>""", html)
-    html = LONG.sub("""<td class="long">""", html)
+    html = CELL.sub(_cell, html)
     return WORD.sub(r"""<code class="word">\1</code>""", html)
+
+
+def _cell(found):
+    """Return the start of a cell, with a class if its text is long."""
+    kinds = {600: "longest", 160: "long"}
+    return next((f"""<td class="{name}">""" for size, name in kinds.items() if len(found[1]) > size), "<td>")
 
 
 def on_post_build(config):
