@@ -10,7 +10,7 @@ import mupc
 SOURCE = Path(mupc.__file__).parent
 
 STAGES = """
-import contextlib, io, sys
+import contextlib, importlib, io, sys
 
 def light(stage, *heavy):
     found = {name for name in heavy if name in sys.modules}
@@ -38,6 +38,10 @@ light("help", *COMPUTING, "jinja2", "matplotlib", "tensorboardX", "sklearn", "op
 import mupc.training
 mupc.Network, mupc.infer, mupc.fit
 light("the library", "matplotlib", "tensorboardX", "sklearn", "optuna", "diffrax", "orbax")
+
+for name in ("train", "predict", "check", "transfer", "hessian", "report"):
+    importlib.import_module(f"mupc.cli.{name}_job")
+light("the work of commands that need no extra", "optuna", "sqlalchemy")
 """
 
 

@@ -98,6 +98,8 @@ def test_a_folder_of_runs_stands_for_its_runs(page, tmp_path):
     for name in ("first", "second"):
         write_run(tmp_path / "runs" / name)
     (tmp_path / "runs/figures").mkdir()
+    (tmp_path / "runs/hessian-1").mkdir()
+    (tmp_path / "runs/hessian-1/config.json").write_text('{"config": {"width": [32]}}')
     (tmp_path / "runs/grid").mkdir()
     (tmp_path / "runs/grid/sweep.json").write_text('{"rows": [], "cells": []}')
     found = page(tmp_path / "runs", QUICK)
@@ -209,6 +211,7 @@ def test_a_run_that_diverged_says_so(page, tmp_path):
         (["stopped"], "sweep.json is not there: `mupc sweep work stopped` writes it again"),
         (["empty"], "empty is not the folder of a run: it has no config.json"),
         (["broken"], "the configuration of broken is not JSON"),
+        (["hessian"], "hessian is not the folder of a run that trains: give one of `mupc train`"),
         (["sweep"], "sweep.json does not list cells"),
         (["run", "--out", "page.txt"], "--out page.txt must end in .html"),
         (["run", "--out", "folder.html"], "--out folder.html is a folder"),
@@ -220,9 +223,10 @@ def test_a_run_that_diverged_says_so(page, tmp_path):
 def test_mistakes_are_one_line(mupc, tmp_path, monkeypatch, argv, said):
     monkeypatch.chdir(tmp_path)
     write_run(tmp_path / "run")
-    for name in ("empty", "broken", "sweep", "stopped", "folder.html"):
+    for name in ("empty", "broken", "hessian", "sweep", "stopped", "folder.html"):
         (tmp_path / name).mkdir()
     (tmp_path / "broken/config.json").write_text("{")
+    (tmp_path / "hessian/config.json").write_text('{"config": {"width": [32]}}')
     (tmp_path / "sweep/sweep.json").write_text("{}")
     (tmp_path / "stopped/sweep.db").touch()
     ended = mupc("report", *argv, QUICK)

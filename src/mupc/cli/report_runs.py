@@ -74,14 +74,20 @@ def read_runs(names: Iterable[str]) -> tuple[list[RecordedRun], dict[str, Record
 
 
 def _inside(folder: Path) -> list[Path]:
-    """Return the folders of runs and sweeps in a folder that is neither itself."""
+    """Return the folders of runs and sweeps in a folder that is neither itself, without those of other commands."""
     if not folder.is_dir() or (folder / CONFIG).is_file() or _is_sweep(folder):
         return []
-    return sorted(inner for inner in folder.iterdir() if (inner / CONFIG).is_file() or _is_sweep(inner))
+    return sorted(inner for inner in folder.iterdir() if _is_sweep(inner) or _is_trained(_read_json(inner / CONFIG)[0]))
 
 
 def _is_sweep(folder: Path) -> bool:
     return (folder / RESULTS).is_file() or (folder / DATABASE).is_file()
+
+
+def _is_trained(about: Record) -> bool:
+    """Whether this is the configuration of `mupc train`; other commands write one, too."""
+    config = about.get("config", about)
+    return isinstance(config, dict) and "evaluate_every" in config
 
 
 def _read_sweep(folder: Path) -> Record:
@@ -99,6 +105,8 @@ def _read_run(folder: Path, name: str) -> RecordedRun:
         raise ValueError(f"{folder} is not the folder of a run: {wrong}. Give one that `mupc train` wrote.")
     file = read(folder, "the configuration of ")
     about, _ = _read_json(folder / CONFIG)
+    if not _is_trained(about):
+        raise ValueError(f"{folder} is not the folder of a run that trains: give one of `mupc train` or `mupc sweep`.")
     missing = []
     flags = None
     try:

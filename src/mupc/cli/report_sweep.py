@@ -7,7 +7,7 @@ from ..report import Block, Chart, ChartGrid, Fact, Facts, PageSection, PlainTab
 from .parsing import flag
 from .report_runs import is_number
 from .report_words import ABSENT, written_number, written_setting, written_time
-from .sweep_report import OBJECTIVES, RATES, SCORES
+from .sweep_words import OBJECTIVES, RATES, SCORES
 
 MOST_ROWS, MOST_LINES = 50, 8
 WIDE = 10

@@ -8,24 +8,16 @@ from typing import Any
 
 from .. import plots
 from ..io import counted
-from ..io.progress import ProgressDisplay, percent
+from ..io.progress import ProgressDisplay
 from ..sweep import AT_EDGE, CellRecord, CellSettings, Sweep, SweepPlan, at_edge
 from .display import plain_table
 from .run_folder import RunFolder
 from .runner import Session
+from .sweep_words import OBJECTIVES, RATES, SCORES
 
 Summary = dict[str, Any]
 ROWS = 20
 """Rows of the table that are shown."""
-RATES = ("weight_lr", "activity_lr")
-SCORES = {
-    "validation_accuracy": ("validation accuracy", percent),
-    "test_accuracy": ("test accuracy", percent),
-    "validation_r2": ("validation R²", "{:.3f}".format),
-    "test_r2": ("test R²", "{:.3f}".format),
-}
-"""The title of each score in the table, and how it is written."""
-OBJECTIVES = {"validation_loss": "validation loss", "train_loss": "training loss"}
 
 
 def summarise_sweep(sweep: Sweep) -> Summary:
