@@ -17,7 +17,7 @@ def written_time(seconds: object) -> str | None:
 
 
 def written_number(value: float, digits: int = 4) -> str:
-    """Return a number as text with so many digits that count, and no exponent if it is of a common size."""
+    """Return a number as text with this many significant digits, and no exponent if it is of a common size."""
     size = 0 if value == 0 else math.floor(math.log10(abs(value)))
     if not -4 <= size < 7:
         return f"{value:.{digits - 1}e}"
