@@ -95,7 +95,7 @@ def describe(runs: FamilyRuns, method: str) -> str:
     spread = f" ± {statistics.stdev(scores):.2f}" if len(scores) > 1 else ""
     told = [f"{statistics.fmean(scores):.2f}{spread} %, η={rows[0]['eta']:g}"]
     told.append(f"{1e3 * statistics.fmean(row['seconds_per_step'] for row in rows):.3g} ms a step")
-    told.append(f"{mean_at(rows, 'learning_layers'):g} of {rows[0]['layers']} layers learn")
+    told.append(f"{mean_at(rows, 'learning_layers'):.3g} of {rows[0]['layers']} layers learn")
     if "median_cosine" in rows[0]["history"]:
         told.append(f"median cosine to BP {mean_at(rows, 'median_cosine'):.3f}")
     return "; ".join(told)
