@@ -289,9 +289,10 @@ def test_searches_do_not_compile_again(blobs):
         cv=3,
         error_score="raise",
     )
-    PCClassifier(**SMALL).fit(X[:40], y[:40]).predict(X[:20])
+    for count in (40, 59):  # a program for the folds, of 39 and 40 samples, and one for the last fit, with all
+        PCClassifier(**SMALL).fit(X[:count], y[:count]).predict(X[:20])
     with compilations("advance") as programs:
-        search.fit(X[:59], y[:59])  # folds of 39 and 40 samples
+        search.fit(X[:59], y[:59])
     assert programs == []
     assert search.best_score_ > 0.5
     assert search.best_estimator_.n_iter_ == search.best_params_["epochs"]
