@@ -16,6 +16,7 @@ from mupc import bench
 from mupc.bench import __main__ as command
 from mupc.bench import _baseline, _floors, _timing, _workloads
 from mupc.bench._growth import growth, work_exponent
+from mupc.plots import PerformanceLine
 
 TINY = bench.BenchCase("gd", hidden_layers=3, width=2, batch_size=5)
 INPUT, HIDDEN, READOUT = 2 * 784, 2 * 2, 2 * 10  # entries of its matrices: one, two and one of them
@@ -253,20 +254,20 @@ def test_growth_of_known_powers():
 
 
 @pytest.mark.parametrize(
-    ("program", "size", "exponent"),
+    ("program", "fixed", "size", "exponent"),
     [
-        ("PC, gd (N=8, B=2, T=H)", "hidden_layers", "2"),
-        ("BP, gd (N=8, B=2, T=H)", "hidden_layers", "1"),
-        ("PC, gd (N=8, B=2, T=4)", "hidden_layers", "1"),
-        ("PC, error-space (N=8, B=2)", "hidden_layers", "1"),
-        ("PC, resnet (H=6, B=2)", "width", "2"),
-        ("BP, gd (H=8, N=8, T=4)", "batch_size", "1"),
-        ("PC, gd (H=8, N=8, B=2)", "steps", "1"),
-        ("BP, gd (H=8, N=8, B=2)", "steps", "0"),
+        ("mupc", {"N": 8, "B": 2, "T": "H"}, "hidden_layers", "2"),
+        ("backprop", {"N": 8, "B": 2, "T": "H"}, "hidden_layers", "1"),
+        ("mupc", {"N": 8, "B": 2, "T": 4}, "hidden_layers", "1"),
+        ("mupc", {"N": 8, "B": 2}, "hidden_layers", "1"),
+        ("mupc", {"H": 6, "B": 2}, "width", "2"),
+        ("backprop", {"H": 8, "N": 8, "T": 4}, "batch_size", "1"),
+        ("mupc", {"H": 8, "N": 8, "B": 2}, "steps", "1"),
+        ("backprop", {"H": 8, "N": 8, "B": 2}, "steps", "0"),
     ],
 )
-def test_work_in_theory(program, size, exponent):
-    assert work_exponent(program, size) == exponent
+def test_work_in_theory(program, fixed, size, exponent):
+    assert work_exponent(PerformanceLine(program, "gd", tuple(fixed.items())), size) == exponent
 
 
 @pytest.mark.parametrize(("latents", "blocks"), [(6, (1, 1, 1)), (7, (1, 1, 2)), (21, (6, 6, 6))])

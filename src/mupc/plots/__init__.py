@@ -12,7 +12,7 @@ from .coordinates import draw_coordinate_scaling, draw_layer_sizes
 from .credit_reach import draw_credit_reach
 from .landscape import draw_landscape
 from .learning_curve import draw_learning_curve
-from .performance import PERFORMANCE_SIZES, draw_performance, lines_over_sizes
+from .performance import PERFORMANCE_SIZES, PerformanceLine, draw_performance, lines_over_sizes
 from .protocol_choices import draw_protocol_choices
 from .spectrum import draw_block_spectra, draw_condition_numbers, draw_eigenvalue_densities
 from .style import LOSSES, Drawing, written

@@ -2,6 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Iterable
+from typing import NamedTuple
 
 from . import style
 from .style import Number, PathLike, Record
@@ -16,8 +17,25 @@ PERFORMANCE_SIZES = {
 QUANTITIES = {"median_s": ("time of an update (ms)", 1e3), "memory_bytes": ("memory (MiB)", 2.0**-20)}
 """The label and the unit of each quantity."""
 NAMES = {"mupc": "PC", "backprop": "BP", "unrolled": "step by step"}
-Lines = dict[str, dict[int, Number]]
-"""Values over a size, by the name of the line."""
+
+
+class PerformanceLine(NamedTuple):
+    """What the points of a line share: the program that was timed, its workload, and all sizes but one, by symbol. Over
+    H, the size T may be `"H"`."""
+
+    program: str
+    workload: str
+    fixed: tuple[tuple[str, int | str], ...]
+
+    @property
+    def label(self) -> str:
+        """Its name in a legend or table."""
+        sizes = ", ".join(f"{symbol}={value}" for symbol, value in self.fixed)
+        return f"{NAMES.get(self.program, self.program)}, {self.workload} ({sizes})"
+
+
+Lines = dict[PerformanceLine, dict[int, Number]]
+"""Values over a size, by line."""
 
 
 def draw_performance(rows: Iterable[Record], path: PathLike, title: str = "") -> None:
@@ -48,9 +66,9 @@ def draw_performance(rows: Iterable[Record], path: PathLike, title: str = "") ->
                 panel.remove()
                 continue
             label, unit = QUANTITIES[key[0]]
-            for colour, (name, points) in zip(style.cycle(len(panels[key])), panels[key].items(), strict=True):
+            for colour, (line, points) in zip(style.cycle(len(panels[key])), panels[key].items(), strict=True):
                 values = {x: unit * points[x] for x in sorted(points)}
-                style.plot_points(panel, values, "o-", color=colour, lw=1.5, ms=5, label=name)
+                style.plot_points(panel, values, "o-", color=colour, lw=1.5, ms=5, label=line.label)
             ticks = sorted({x for points in panels[key].values() for x in points})
             style.size_axis(panel, PERFORMANCE_SIZES[key[1]][1], ticks)
             style.log_ticks(panel)
@@ -60,17 +78,17 @@ def draw_performance(rows: Iterable[Record], path: PathLike, title: str = "") ->
 
 
 def lines_over_sizes(rows: Iterable[Record]) -> dict[tuple[str, str], Lines]:
-    """Return the lines over each size that has several values, by quantity and size. Points on a line share workload,
-    program and all other sizes; over H, those with T = H are a line, too."""
+    """Return the lines over each size that has several values, by quantity and size. Over H, points with T = H are a
+    line, too."""
     found: dict[tuple[str, str], Lines] = defaultdict(lambda: defaultdict(dict))
     for row in rows:
         for size in (size for size in PERFORMANCE_SIZES if row.get(size) is not None):
             fixed = {symbol: row.get(other) for other, (symbol, _) in PERFORMANCE_SIZES.items() if other != size}
             if size == "hidden_layers" and row.get("steps") == row[size]:
                 fixed["T"] = "H"
-            shown = ", ".join(f"{symbol}={value}" for symbol, value in fixed.items() if value is not None)
+            shared = tuple((symbol, value) for symbol, value in fixed.items() if value is not None)
             for name, taken in row.get("times", {}).items():
-                line = f"{NAMES.get(name, name)}, {row['workload']} ({shown})"
+                line = PerformanceLine(name, row["workload"], shared)
                 for quantity in filter(taken.get, QUANTITIES):
                     found[quantity, size][line][row[size]] = taken[quantity]
     several = {key: {n: points for n, points in lines.items() if len(points) > 1} for key, lines in found.items()}
