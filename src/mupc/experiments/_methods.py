@@ -180,7 +180,7 @@ CHAINS: dict[str, dict[str, Any]] = {
         "optimiser": "adamw",
         "weight_decay": 1.21e-5,
     },
-    "transformer": {"batch_size": 32, "context": 256, "held_out": 0.05, "rate_scaling": "mup"},
+    "transformer": {"batch_size": 16, "context": 64, "held_out": 0.05, "rate_scaling": "mup"},
 }
 """What the methods of a model have in common."""
 PRECISIONS = (0.1, 1.0, 0.01)
@@ -212,7 +212,7 @@ METHODS |= {
         **{model: chain_methods(model) for model in CHAINS},
         "small-resnet": chain_methods("resnet", batch_size=64),
         "small-vgg": chain_methods("vgg", batch_size=64),
-        "small-transformer": chain_methods("transformer", context=32),
+        "small-transformer": chain_methods("transformer", batch_size=32, context=32),
     }.items()
     for name, method in methods.items()
 }

@@ -1,8 +1,9 @@
 """Convolutional networks and a transformer in error space and with BP: `conv-resnet`, `conv-depth`, `vgg5` and
 `shakespeare`.
 
-The paper presets are for one accelerator, and no run should take ten minutes there: `protocols.md` has the estimates.
-The quick ones take one to two minutes of CPU time each.
+The paper presets of convolutional networks are for one accelerator, and no run should take ten minutes there; that of
+`shakespeare` is for two CPU cores. `protocols.md` has the times. The quick presets take one to two minutes of
+CPU time each.
 """
 
 import dataclasses
@@ -230,9 +231,8 @@ def _study(slug: str, paper: dict[str, Any], **quick: object) -> Figure:
     """Return a study. Its protocol has the sections of its name and of all models."""
     sections = protocol(slug, "models", *(("cifar-copy",) if paper["data"] == "cifar10" else ()))
     small = {"precision": "float32", "protocol": protocol("digits", "models-quick"), "seeds": 1}
-    return Figure(
-        slug, presets(ModelConfig("bf16", sections, **paper), **small | quick), cells, run_cell, claims, _plot
-    )
+    full = ModelConfig(**{"precision": "bf16", "protocol": sections} | paper)
+    return Figure(slug, presets(full, **small | quick), cells, run_cell, claims, _plot)
 
 
 _ETA, _SMALL_ETA = (0.1, 0.05, 0.025), (0.1, 0.05)
@@ -297,14 +297,15 @@ FIGURES = by_slug(
         "shakespeare",
         {
             "data": "tinyshakespeare",
+            "precision": "float32",
             "prefix": "transformer",
-            "widths": (256,),
-            "depths": (6,),
-            "rates": _rates("transformer", _ETA, 6, *OTHERS),
+            "widths": (128,),
+            "depths": (4,),
+            "rates": _rates("transformer", _ETA, 4, *OTHERS),
             "epochs": 12.0,
             "tune_epochs": 2.0,
             "tune_fraction": 0.05,
-            "evaluate_every": 116,
+            "evaluate_every": 1862,
             "augment": True,
             "limits": (("text-perplexity", (5.0,)), ("text-near-bp", (0.03,)), LEARNS),
         },

@@ -52,7 +52,7 @@ class TrainLoop:
         """Train from this state, or from the newest checkpoint, and return the result of each run."""
         plan, runs = self.plan, self.programs.runs
         dtype = self.job.context.policy.dtype
-        steps = jnp.zeros((*runs, bucket(plan.interval)), dtype)
+        steps = jnp.zeros((*runs, 1 if plan.interval == 1 else bucket(plan.interval)), dtype)
         network = self.programs.pick(learner.network, 0)
         blank = self.programs.place(Trace(steps, steps, jnp.zeros((*runs, network.layer_count), dtype)))
         start = TrainState.start(learner, runs)

@@ -68,7 +68,9 @@ def advance(
         energies = trace.energies.at[place + index].set(report.energy / job.source.format.positions)
         return state, Trace(losses, energies, report.gradient_sizes)
 
-    state, trace = jax.lax.fori_loop(0, length, body, (whole(state), trace))
+    start = whole(state), trace
+    alone = trace.losses.shape[-1] == 1  # a loop would begin with a copy of the state
+    state, trace = body(jnp.zeros_like(length), start) if alone else jax.lax.fori_loop(0, length, body, start)
     return spread(state), constrain(trace)
 
 
