@@ -103,7 +103,24 @@ def test_shards_on_several_machines_merge_by_copying(toy, tmp_path):
                 shutil.copytree(source.root, target.root, dirs_exist_ok=True)
     assert len(toy.calls) == 8
     figure = toy.figure
-    assert _runner.gather(figure, figure.config("paper"), stores[0]).complete
+    assert _runner.gather(figure, figure.config("paper"), stores[0].load).complete
+
+
+def test_a_clone_goes_on_from_a_result_that_is_not_complete(toy, store, tmp_path, monkeypatch):
+    figure, out, fresh = toy.figure, tmp_path / "results", experiments.CellStore(tmp_path / "fresh")
+    config, whole = figure.config("paper"), execute(toy, store)
+    part = dataclasses.replace(whole, finished=dict([*whole.finished.items()][:6]))
+    assert experiments.recall(figure, config, fresh, out) == 0, "there is no result yet"
+    experiments.save_record(figure, experiments.figure_record(figure, "paper", config, part), out)
+    with monkeypatch.context() as patch:
+        patch.setattr(type(toy.calls[0]), "version", 2)
+        assert experiments.recall(figure, config, fresh, out) == 0, "the code has changed its numbers since"
+    assert experiments.recall(figure, config, fresh, out) == 6
+    assert [fresh.load(cell) for cell in part.finished] == [store.load(cell) for cell in part.finished]
+    computed = toy.calls[6:]
+    toy.calls.clear()
+    assert execute(toy, fresh).complete and toy.calls == computed
+    assert experiments.recall(figure, config, fresh, out) == 0, "nothing is missing"
 
 
 @pytest.mark.parametrize("text", ["0/2", "3/2", "1", "a/b", "1/0", "-1/2"])

@@ -135,6 +135,18 @@ def test_merge_computes_nothing(catalogue_of_toy, folders, tmp_path, capsys):
     assert result["cells"] == {"finished": 3, "known": 4} and not result["complete"]
 
 
+def test_recall_says_what_it_takes_from_the_result(catalogue_of_toy, folders, tmp_path, capsys):
+    toy = catalogue_of_toy
+    toy.fail = {4: RuntimeError("broken")}
+    assert main(["reproduce", "toy-ill-cond", *folders]) == 1
+    toy.calls.clear()
+    toy.fail = {}
+    capsys.readouterr()
+    assert main(["reproduce", "toy-ill-cond", "--recall", *folders, "--work", str(tmp_path / "fresh")]) == 0
+    assert "toy-ill-cond: took 3 cells from " in capsys.readouterr().out
+    assert {cell.size for cell in toy.calls if cell.stage == "first"} == {4}
+
+
 def test_the_report_escapes_what_it_is_given(catalogue_of_toy, folders, tmp_path):
     assert main(["reproduce", "toy-ill-cond", "--preset", "paper", "--quiet", *folders]) == 0
     page, markdown = tmp_path / "r.html", tmp_path / "r.md"

@@ -32,6 +32,8 @@ class ReproduceFlags:
     """Reuse the cells that are finished."""
     merge: Flag = False
     """Compute nothing: judge and draw what is finished, such as cells brought back from another machine."""
+    recall: Flag = False
+    """Also reuse the cells in SLUG.json of --out: a new clone can go on with a figure that is not complete."""
     out: Annotated[Path, tyro.conf.arg(metavar="DIR")] = Path("results")
     """Folder for SLUG.json and SLUG.png."""
     work: Annotated[Path, tyro.conf.arg(metavar="DIR")] = experiments.WORK
@@ -61,6 +63,9 @@ def run(flags: ReproduceFlags, session: Session) -> CommandResult:
     limit, shard = 0.0 if flags.merge else flags.seconds_limit, experiments.Shard.parse(flags.shard)
     options = experiments.RunOptions(shard, limit, flags.resume or flags.merge, flags.at_once)
     store, reporter = experiments.CellStore(flags.work), RichReporter(session, flags.preset, flags.out)
+    for figure, config in jobs if flags.recall else ():
+        count = experiments.recall(figure, config, store, flags.out)
+        session.say(f"{figure.slug}: took {count} cells from {flags.out / figure.slug}.json")
     with session.interruption.gracefully() as interruption:
         code = experiments.run_figures(jobs, store, reporter, interruption, options, flags.data_dir)
     return CommandResult(reporter.summaries, code=code)

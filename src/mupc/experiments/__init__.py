@@ -14,6 +14,6 @@ from ._claims import FAILS, HOLDS, NOT_RUN, REPORTED, VERDICTS, Claim
 from ._driver import WORK, Reporter, describe_cell, run_figures
 from ._figure import PRESETS, Figure, FigureCell, FigureConfig, Row, RunContext, UnknownFigureError
 from ._report import write_report
-from ._results import figure_record, figure_states, save_record
+from ._results import figure_record, figure_states, recall, save_record
 from ._runner import CellReport, FigureProgress, RunOptions, Shard, execute
 from ._store import CellStore

@@ -57,7 +57,7 @@ class PlainReporter:
 
 def _list_cells(jobs: list[FigureJob], store: CellStore, shard: Shard) -> int:
     for figure, config in jobs:
-        progress = gather(figure, config, store)
+        progress = gather(figure, config, store.load)
         for cell in (cell for cell in progress.known if cell in shard):
             print("finished" if cell in progress.finished else "pending ", figure.slug, cell.label)
     return 0

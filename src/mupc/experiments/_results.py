@@ -8,11 +8,13 @@ from typing import Any
 from ._catalogue import BEYOND, CATALOGUE
 from ._claims import FAILS, Claim
 from ._declaration import CHECKED
-from ._figure import Figure, FigureConfig, Row, Table
-from ._runner import FigureProgress
-from ._store import dumps, strict, write_text
+from ._figure import Figure, FigureCell, FigureConfig, Row, Table
+from ._runner import FigureProgress, gather
+from ._store import CellStore, dumps, strict, write_text
 
 _LIMIT = 1_000_000
+DEVICES = ", "
+"""What separates the names of devices in a result."""
 _PROVENANCE = ("device", "versions")  # the same for most rows, so written once
 
 
@@ -20,6 +22,7 @@ def figure_record(figure: Figure, preset: str, config: FigureConfig, progress: F
     """Return what `results/SLUG.json` holds, from the finished cells. `seconds` is computing time over all of them."""
     table = [strict(row) for row in figure.table(config, progress.finished)]
     versions = [row["versions"] for row in table if row.get("versions")]
+    devices = {name for row in table if row.get("device") for name in row["device"].split(DEVICES)}
     return {
         "slug": figure.slug,
         "title": figure.title,
@@ -27,9 +30,10 @@ def figure_record(figure: Figure, preset: str, config: FigureConfig, progress: F
         "preset": preset,
         "complete": progress.complete,
         "cells": {"finished": len(table), "known": len(progress.known)},
+        "cell_versions": {cell.family: cell.version for cell in progress.finished},
         "config": strict(dataclasses.asdict(config)),
         "claims": [_judged(figure, preset, config, table, claim) for claim in figure.claims(config, table)],
-        "device": ", ".join(sorted({row["device"] for row in table if row.get("device")})),
+        "device": DEVICES.join(sorted(devices)),
         "seconds": sum(row.get("seconds") or 0.0 for row in table),
         "precision": config.precision,
         "versions": versions[-1] if versions else {},
@@ -95,6 +99,29 @@ def _matches(value: Any, schema: Any) -> bool:
     if isinstance(schema, list):
         return isinstance(value, list) and all(_matches(item, schema[0]) for item in value)
     return isinstance(value, schema)
+
+
+def recall(figure: Figure, config: FigureConfig, store: CellStore, out: Path) -> int:
+    """Put the cells that `SLUG.json` holds into the store, where they are missing, and return how many. So a new clone,
+    whose store is empty, can go on with a figure that is not complete."""
+    record = read_record(out / f"{figure.slug}.json")
+    if record is None:
+        return 0
+    versions = record.get("cell_versions", {})
+    shared = {name: record[name] for name in _PROVENANCE}
+
+    def load(cell: FigureCell) -> Row | None:
+        fields = strict(dataclasses.asdict(cell)).items()
+        row = next((row for row in record["data"] if fields <= row.items()), None)
+        if row is None or versions.get(cell.family, 1) != cell.version:
+            return None
+        return {name: value for name, value in row.items() if name not in dict(fields)} | shared
+
+    finished = gather(figure, config, lambda cell: store.load(cell) or load(cell)).finished
+    missing = [cell for cell in finished if store.load(cell) is None]
+    for cell in missing:
+        store.save(cell, finished[cell])
+    return len(missing)
 
 
 def read_records(out: Path) -> list[Row]:

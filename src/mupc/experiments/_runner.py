@@ -79,13 +79,16 @@ Running = dict[Future[dict[FigureCell, Row]], list[FigureCell]]
 
 
 def gather(
-    figure: Figure, config: FigureConfig, store: CellStore, finished: dict[FigureCell, Row] | None = None
+    figure: Figure,
+    config: FigureConfig,
+    load: Callable[[FigureCell], Row | None],
+    finished: dict[FigureCell, Row] | None = None,
 ) -> FigureProgress:
-    """Find the finished cells, stage after stage, without computing anything."""
+    """Find the cells that `load` returns a result of, stage after stage, without computing anything."""
     finished = {} if finished is None else finished
     while True:
         known = figure.cells(config, finished)
-        found = {cell: result for cell in known if cell not in finished and (result := store.load(cell)) is not None}
+        found = {cell: result for cell in known if cell not in finished and (result := load(cell)) is not None}
         if not found:
             return FigureProgress(finished, known, {})
         finished.update(found)
@@ -114,7 +117,7 @@ def execute(
     with ThreadPoolExecutor(options.at_once) if options.at_once > 1 else _Inline() as pool:
         while True:
             resume = options.resume
-            known = gather(figure, config, store, finished).known if resume else figure.cells(config, finished)
+            known = gather(figure, config, store.load, finished).known if resume else figure.cells(config, finished)
             left_out = {*finished, *failed, *busy, *itertools.chain(*running.values())}
             pending = [cell for cell in known if cell not in left_out and cell in options.shard]
             late = options.seconds_limit is not None and time.monotonic() - begin >= options.seconds_limit
