@@ -100,6 +100,7 @@ HEADLINE = "error-space-0.1"
         ("vgg5", "gd", {"test_accuracy": 0.1}, set()),
         ("shakespeare", HEADLINE, {"test_perplexity": 4.7}, {"text-near-bp"}),
         ("shakespeare", HEADLINE, {"test_perplexity": 5.1}, {"text-perplexity", "text-near-bp"}),
+        ("shakespeare-large", HEADLINE, {"test_perplexity": 5.1}, {"text-perplexity", "text-near-bp"}),
     ],
 )
 def test_each_claim_depends_on_its_own_numbers(slug, method, change, fail):
@@ -140,12 +141,15 @@ def test_the_rates_of_130_nodes_are_tuned_at_22():
     assert {cell.depth for cell in paper("conv-depth")[3]} == {42}
 
 
-@pytest.mark.parametrize(("slug", "nodes"), [("conv-resnet", 22), ("conv-depth", 130), ("vgg5", 5), ("shakespeare", 6)])
+SIZES = {"conv-resnet": 22, "conv-depth": 130, "vgg5": 5, "shakespeare": 6, "shakespeare-large": 8}
+
+
+@pytest.mark.parametrize(("slug", "nodes"), SIZES.items())
 def test_networks_of_the_paper_presets(slug, nodes):
     cell = next(cell for cell in paper(slug)[3] if isinstance(cell, TrainingCell))
     schema = Schema(labels=tuple(range(10)), image_shape=(3, 32, 32))
-    if slug == "shakespeare":
-        schema = Schema(labels=tuple(map(chr, range(65))), context=64)
+    if METHODS[cell.method].model == "transformer":
+        schema = Schema(labels=tuple(map(chr, range(65))), context=METHODS[cell.method].context)
     none = Split(np.zeros((0, 3072), np.float32), np.zeros(0, np.int32))
     made_up = Dataset("made up", none, none, None, schema, False, "made here")
     network = eqx.filter_eval_shape(

@@ -483,3 +483,6 @@ def test_wrong_kinds_of_solvers():
     network, x, y = make("tanh", "mupc", 1, 3)
     with pytest.raises(ValueError, match="ExactLinear needs a linear network, got activation 'tanh'. Use"):
         mupc.infer(network, x, y, mupc.ExactLinear())
+    parts = [mupc.nodes.Linear(size, 2, key=jr.key(0)) for size in (x.shape[1], 2)]
+    with pytest.raises(ValueError, match=r"ExactLinear is for a linear mupc\.Network, not for chains of nodes\. Use"):
+        mupc.infer(mupc.Chain(parts, input_shape=x.shape[1:]), x, y[:, :2], mupc.ExactLinear())

@@ -1,6 +1,7 @@
 """Chains: shapes, names, nodes of others, and what is refused."""
 
 import pickle
+import warnings
 
 import equinox as eqx
 import jax
@@ -158,7 +159,11 @@ def test_what_does_not_fit_is_named():
     with refused(ValueError, r"batch norm in '1 BatchNorm'.*LayerNorm"):
         mupc.Chain([eqx.nn.BatchNorm(3, "batch", mode="batch"), nodes.Linear(3, 2, key=KEY)], input_shape=(3,))
     with refused(ValueError, r"nothing after 'stem'"):
+        small(stem=nodes.Conv2d(1, 2, 5, padding=0, key=KEY))
+    with refused(ValueError, r"pool is 5, and images of 4 × 4 pixels"):
         small(stem=nodes.Sequential([nodes.Conv2d(1, 2, key=KEY), nodes.MaxPool(5)]))
+    with refused(ValueError, r"size must be at least 1, got 0"):
+        small(stem=nodes.Sequential([nodes.Conv2d(1, 2, key=KEY), nodes.MaxPool(0)]))
     with refused(TypeError, r"function of a random key"):
         mupc.Stack(nodes.Linear(3, 3, key=KEY), 2, key=KEY)
     with refused(ValueError, r"role .*branch"):
@@ -170,6 +175,53 @@ def test_what_does_not_fit_is_named():
             input_shape=(1, 4, 4),
             names=("stem", "pool", "readout"),
         )
+
+
+class Masked(eqx.Module):
+    weight: jax.Array
+    mask: jax.Array
+
+    def __call__(self, z):
+        return jnp.where(self.mask, self.weight, 0) @ z
+
+
+def test_a_node_that_cannot_learn_is_refused_before_training():
+    linear = nodes.Linear(4, 3, role="readout", key=KEY)
+    for other in (jnp.ones((4, 4), bool), jnp.arange(4), jr.key(0)):
+        with refused(ValueError, r"^nodes has '1 Masked' with an array of .*stop_gradient, or make it in the call\.$"):
+            mupc.Chain([Masked(jnp.eye(4), other), linear], input_shape=(4,))
+    counts = eqx.nn.Lambda(lambda z: jnp.round(z).astype(int))
+    with refused(ValueError, r"'1 Lambda'"):
+        mupc.Chain([counts, linear], input_shape=(4,))
+    with refused(ValueError, r"Residual turns the shape \(4,\) into \(1,\)"):
+        mupc.Chain([nodes.Residual(nodes.Linear(4, 1, key=KEY)), linear], input_shape=(4,))
+
+
+@pytest.mark.parametrize(
+    ("given", "shape", "error", "words"),
+    [
+        (
+            [nodes.Linear(5, 8, key=KEY), nodes.Linear(7, 3, key=KEY)],
+            (5,),
+            ValueError,
+            "'2 Linear' does not take the shape (8,) of '1 Linear': a Linear takes 7 features in the last axis.",
+        ),
+        (
+            [nodes.Conv2d(1, 8, key=KEY), "relu"],
+            (3, 4, 4),
+            ValueError,
+            "'1 Conv2d' does not take the shape (3, 4, 4) of the input: a Conv2d takes images of shape (1,",
+        ),
+        (nodes.Linear(5, 3, key=KEY), (5,), TypeError, "nodes must be a list or a tuple"),
+        (["relu", "relu"], 5, TypeError, "input_shape must be a list or a tuple, got 5"),
+        (["relu", [nodes.Linear(5, 3, key=KEY)]], (5,), ValueError, "activation"),
+    ],
+)
+def test_mistakes_are_one_line(given, shape, error, words):
+    with warnings.catch_warnings(), pytest.raises(error) as raised:
+        warnings.simplefilter("ignore", UserWarning)
+        mupc.Chain(given, input_shape=shape)
+    assert words in str(raised.value) and "\n" not in str(raised.value) and len(str(raised.value)) < 500
 
 
 def test_activities_of_another_chain_are_refused():

@@ -161,7 +161,10 @@ def test_generated_texts_follow_the_probabilities():
         (lambda: MODEL.generate("a", 0), "characters must be at least 1"),
         (lambda: MODEL.generate("a", temperature=-1), "temperature must be at least 0"),
         (lambda: mupc.Model(bigrams(LOGITS), SCHEMA).generate("a"), "loss is 'mse', and outputs are probabilities"),
-        (lambda: mupc.Model(bigrams(LOGITS)).generate("a"), "schema is for a regression, not a text"),
+        (
+            lambda: mupc.Model(bigrams(LOGITS)).generate("a"),
+            "text goes on with models of texts, and this one is of a regression",
+        ),
         (lambda: mupc.Model(bigrams(LOGITS * np.nan), SCHEMA, "cross-entropy").generate("a"), "not finite"),
         (lambda: mupc.Model(bigrams(np.eye(5)), SCHEMA), "schema is for 24 outputs, and the network has 30"),
         (lambda: MODEL.evaluate("ab", [[1, 2]]), "y has shape"),

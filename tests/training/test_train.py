@@ -2,6 +2,7 @@
 
 import dataclasses
 import pickle
+import re
 
 import jax
 import jax.numpy as jnp
@@ -357,6 +358,18 @@ def test_wrong_solvers(solver):
 def test_a_network_of_the_wrong_size():
     with pytest.raises(ValueError, match="in_size of the network is 4, but clusters needs 5"):
         mupc.fit(mupc.Network(4, 3, 6, 2, key=jr.key(0)), dataset(), SOLVER, batch_size=8)
+
+
+def test_images_must_have_the_shape_of_the_network():
+    digits = mupc.data.load("digits")
+    for shape in ((8, 8, 1), (1, 4, 16)):
+        network = mupc.models.resnet(shape, 10, width=2, blocks=(1,), key=jr.key(0))
+        wrong = f"input_shape of the network is {shape}, but samples of digits have the shape (1, 8, 8). Create"
+        with pytest.raises(ValueError, match=re.escape(wrong)):
+            mupc.fit(network, digits, epochs=1)
+    network = mupc.models.resnet((3, 8, 8), 10, width=2, blocks=(1,), key=jr.key(0))
+    with pytest.raises(ValueError, match=r"in_size of the network is 192 \(shape \(3, 8, 8\)\), but digits needs 64"):
+        mupc.fit(network, digits, epochs=1)
 
 
 def test_a_new_rate_or_seed_does_not_compile_again():

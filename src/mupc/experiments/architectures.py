@@ -1,9 +1,8 @@
 """Convolutional networks and a transformer in error space and with BP: `conv-resnet`, `conv-depth`, `vgg5` and
-`shakespeare`.
+`shakespeare`, which has a larger twin.
 
-The paper presets of convolutional networks are for one accelerator, and no run should take ten minutes there; that of
-`shakespeare` is for two CPU cores. `protocols.md` has the times. The quick presets take one to two minutes of
-CPU time each.
+The paper presets are for one accelerator, and no run should take ten minutes there; only that of `shakespeare` is for
+two CPU cores. `protocols.md` has the times. The quick presets take one to two minutes of CPU time each.
 """
 
 import dataclasses
@@ -241,6 +240,23 @@ _RESNET = _CIFAR | {"prefix": "resnet", "widths": (64,)}
 _DIGITS = {"data": "digits", "augment": False, "verify": True, "tune_epochs": 4.0, "evaluate_every": 44}
 _SMALL_LIMITS = (("model-accurate", (94.0,)), ("model-near-bp", (2.0,)), LEARNS)
 _SMALL_RESNET = _DIGITS | {"prefix": "small-resnet", "widths": (8,), "limits": _SMALL_LIMITS}
+_TEXT = {
+    "data": "tinyshakespeare",
+    "tune_fraction": 0.05,
+    "augment": True,
+    "limits": (("text-perplexity", (5.0,)), ("text-near-bp", (0.03,)), LEARNS),
+}
+_SMALL_TEXT: dict[str, Any] = {
+    "protocol": protocol("shakespeare-quick", "shakespeare"),
+    "prefix": "small-transformer",
+    "widths": (32,),
+    "depths": (4,),
+    "rates": _small("small-transformer", _SMALL_ETA, 4, OTHERS[0]),
+    "epochs": 0.5,
+    "tune_epochs": 0.2,
+    "evaluate_every": 50,
+    "limits": (("text-perplexity", (12.0,)), ("text-near-bp", (0.05,)), LEARNS),
+}
 _PUBLISHED = 2.641e-4
 _VGG_ETA = (2 * _PUBLISHED, _PUBLISHED, _PUBLISHED / 2)
 _GD_BETA = PAPER_BATCH * 0.01471
@@ -295,8 +311,8 @@ FIGURES = by_slug(
     ),
     _study(
         "shakespeare",
-        {
-            "data": "tinyshakespeare",
+        _TEXT
+        | {
             "precision": "float32",
             "prefix": "transformer",
             "widths": (128,),
@@ -304,19 +320,22 @@ FIGURES = by_slug(
             "rates": _rates("transformer", _ETA, 4, *OTHERS),
             "epochs": 12.0,
             "tune_epochs": 2.0,
-            "tune_fraction": 0.05,
             "evaluate_every": 1862,
-            "augment": True,
-            "limits": (("text-perplexity", (5.0,)), ("text-near-bp", (0.03,)), LEARNS),
         },
-        protocol=protocol("shakespeare-quick", "shakespeare"),
-        prefix="small-transformer",
-        widths=(32,),
-        depths=(4,),
-        rates=_small("small-transformer", _SMALL_ETA, 4, OTHERS[0]),
-        epochs=0.5,
-        tune_epochs=0.2,
-        evaluate_every=50,
-        limits=(("text-perplexity", (12.0,)), ("text-near-bp", (0.05,)), LEARNS),
+        **_SMALL_TEXT,
+    ),
+    _study(
+        "shakespeare-large",
+        _TEXT
+        | {
+            "prefix": "long-transformer",
+            "widths": (256,),
+            "depths": (6,),
+            "rates": _rates("long-transformer", _ETA, 6, *OTHERS),
+            "epochs": 16.0,
+            "tune_epochs": 4.0,
+            "evaluate_every": 116,
+        },
+        **_SMALL_TEXT,
     ),
 )

@@ -64,9 +64,19 @@ def _spelled(text: str, spelling: Spelling) -> str:
     return string.Formatter().vformat(text, (), _Names(spelling)) if "{" in text else text
 
 
+LONGEST = 200
+"""Characters of a value that an error shows."""
+
+
+def braced(text: str) -> str:
+    """Return text as it may stand in an `ArgumentError`, where braces mark names."""
+    return text.replace("{", "{{").replace("}", "}}")
+
+
 def literal(value: object) -> str:
-    """Return a value as it may stand in the text of an `ArgumentError`, where braces mark names."""
-    return repr(value).replace("{", "{{").replace("}", "}}")
+    """Return a value as it may stand in the text of an `ArgumentError`: on one line, and cut if it is long."""
+    text = " ".join(repr(value).split())
+    return braced(text if len(text) <= LONGEST else f"{text[:LONGEST]}…")
 
 
 def suggestion(given: object, known: Iterable[str]) -> str:

@@ -92,6 +92,9 @@ class Chain(AbstractNetwork):
         names: Sequence[str] | None = None,
         recipe: Recipe | None = None,
     ) -> None:
+        for name, given in (("nodes", nodes), ("input_shape", input_shape)):
+            if not isinstance(given, Sequence):
+                raise checks.wrong_type(name, "a list or a tuple", given)
         if len(nodes) < 2:
             raise checks.ArgumentError(
                 "nodes", f"has {len(nodes)}, so that there is no latent.", "Give a first node and a readout at least."

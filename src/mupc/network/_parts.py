@@ -150,14 +150,21 @@ def checked_shapes(parts: Sequence[Part], names: Sequence[str], shape: Shape) ->
                 raise checks.ArgumentError(
                     "nodes", wrong, "Use a normalisation over features, such as eqx.nn.LayerNorm."
                 )
+        for array in jax.tree.leaves(part):
+            if not eqx.is_inexact_array(array):
+                wrong = f"has {name!r} with an array of {array.dtype}; a node's arrays are its weights."
+                cure = "Make it floats behind jax.lax.stop_gradient, or make it in the call."
+                raise checks.ArgumentError("nodes", wrong, cure)
         try:
             out = jax.eval_shape(lambda z, node=part.sample: node(z), jax.ShapeDtypeStruct(shape, jnp.float32))
         except Exception as error:
-            reason = (str(error).splitlines() or [type(error).__name__])[0]
-            wrong = f"cannot be joined: {name!r} does not take the shape {shape} of {before}: {reason}"
-            raise checks.ArgumentError("nodes", wrong.rstrip(".") + ".", "") from None
-        if not isinstance(out, jax.ShapeDtypeStruct):
-            raise checks.ArgumentError("nodes", f"has {name!r}, which does not return one array.", "")
+            reason = (str(error).splitlines() or [type(error).__name__])[0].rstrip(".")
+            wrong = f"cannot be joined: {name!r} does not take the shape {shape} of {before}: {checks.braced(reason)}."
+            cure = "Change one of them; a node is called with one sample's signal and nothing else."
+            raise checks.ArgumentError("nodes", wrong, cure) from None
+        if not isinstance(out, jax.ShapeDtypeStruct) or not jnp.issubdtype(out.dtype, jnp.floating):
+            cure = "A node returns the prediction of the next signal."
+            raise checks.ArgumentError("nodes", f"has {name!r}, which does not return one array of floats.", cure)
         if isinstance(part, Stack) and out.shape != shape:
             wrong = f"has the stack {name!r}, whose node turns the shape {shape} into {out.shape}."
             raise checks.ArgumentError("nodes", wrong, "Nodes of a stack must keep the shape.")
@@ -165,11 +172,12 @@ def checked_shapes(parts: Sequence[Part], names: Sequence[str], shape: Shape) ->
             warnings.warn(
                 f"the node {name!r} has no weights, so that its latent learns nothing: put it inside its neighbour "
                 "with mupc.nodes.Sequential.",
-                stacklevel=3,
+                stacklevel=4,
             )
         shape, before = out.shape, repr(name)
         if 0 in shape:
-            raise checks.ArgumentError("nodes", f"leaves nothing after {name!r}: its shape is {shape}.", "")
+            cure = "Use smaller kernels or strides, or larger images."
+            raise checks.ArgumentError("nodes", f"leaves nothing after {name!r}: its shape is {shape}.", cure)
         found.append(shape)
     return found
 

@@ -188,6 +188,8 @@ class Linear(AbstractWeighted):
         )
 
     def product(self, z: Signal) -> Signal:
+        if z.shape[-1:] != self.weight.shape[1:]:
+            raise checks.ArgumentError("a Linear", f"takes {self.weight.shape[1]} features in the last axis.")
         return self.multiplier * self.policy.contract("...i,oi->...o", z, self.weight)
 
     def __call__(self, z: Signal) -> Signal:
@@ -234,6 +236,9 @@ class Conv2d(AbstractWeighted):
         )
 
     def product(self, z: Image) -> Image:
+        channels = self.weight.shape[1]
+        if z.ndim != 3 or len(z) != channels:
+            raise checks.ArgumentError("a Conv2d", f"takes images of shape ({channels}, height, width).")
         return self.multiplier * self.policy.convolve(z, self.weight, self.stride, self.padding)
 
     def __call__(self, z: Image) -> Image:
@@ -295,7 +300,11 @@ class Residual(AbstractNode):
         return is_exact(self.branch)
 
     def __call__(self, z: Signal) -> Signal:
-        return z + call(self.branch, z)
+        added = call(self.branch, z)
+        if added.shape != z.shape:
+            wrong = f"of a Residual turns the shape {z.shape} into {added.shape}."
+            raise checks.ArgumentError("branch", wrong, "It must keep the shape.")
+        return z + added
 
     def difference(self, z: Signal, delta: Signal) -> Signal:
         return delta + difference(self.branch, z, delta)
@@ -340,6 +349,9 @@ class MaxPool(AbstractNode):
 
 def _squares(z: Image, size: int) -> Float[Array, "_ _ size _ size"]:
     channels, height, wide = z.shape
+    if min(height, wide) < checks.integer("size", size, 1):
+        wrong = f"of a pool is {size}, and images of {height} × {wide} pixels are smaller."
+        raise checks.ArgumentError("size", wrong, "Use a smaller one, or larger images.")
     rows, columns = height // size, wide // size
     return z[:, : rows * size, : columns * size].reshape(channels, rows, size, columns, size)
 

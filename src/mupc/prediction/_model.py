@@ -105,7 +105,8 @@ class Model(eqx.Module):
         more often the likely ones; 0: always the likeliest), and the `seed` of the draws.
         """
         if self.schema.task != "text":
-            raise checks.ArgumentError("schema", f"is for a {self.schema.task}, not a text.", "Call predict.")
+            wrong = f"goes on with models of texts, and this one is of a {self.schema.task}."
+            raise checks.ArgumentError("text", wrong, "Predict from samples instead.")
         checks.integer("characters", characters, 1)
         checks.number("temperature", temperature, at_least=0)
         draws, known, start = np.random.default_rng(checks.seed(seed)), np.array(self.schema.labels), len(text)

@@ -249,11 +249,20 @@ class TrainConfig:
         }  # fmt: skip
         for name, size in wanted.items():
             if getattr(network, name) != size:
+                shape = network.input_shape if name == "in_size" else network.output_shape
+                told = f" (shape {shape})" if len(shape) > 1 else ""
                 raise checks.ArgumentError(
                     name,
-                    f"of the network is {getattr(network, name)}, but {dataset.name} needs {size}.",
+                    f"of the network is {getattr(network, name)}{told}, but {dataset.name} needs {size}.",
                     "Create the network that way.",
                 )
+        shape = dataset.schema.sample_shape
+        if not self.unsupervised and len(network.input_shape) > 1 and len(shape) > 1 and network.input_shape != shape:
+            raise checks.ArgumentError(
+                "input_shape",
+                f"of the network is {network.input_shape}, but samples of {dataset.name} have the shape {shape}.",
+                "Create the network that way; channels come first.",
+            )
         if dataset.schema.task == "text" and network.output_shape != dataset.output_shape:
             raise checks.ArgumentError(
                 "the network",

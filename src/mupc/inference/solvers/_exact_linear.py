@@ -81,9 +81,11 @@ class ExactLinear(AbstractSolver[_Factors]):
 def _checked(problem: AbstractProblem) -> DenseProblem:
     """Return a problem that elimination can solve."""
     other = "Use {ErrorSpace} with several steps and a tolerance instead."
-    activation = problem.activation.name if isinstance(problem, DenseProblem) else "not known"
-    if not isinstance(problem, DenseProblem) or activation != "linear":
-        raise checks.ArgumentError("ExactLinear", f"needs a linear network, got activation {activation!r}.", other)
+    if not isinstance(problem, DenseProblem):
+        raise checks.ArgumentError("ExactLinear", "is for a linear mupc.Network, not for chains of nodes.", other)
+    if problem.activation.name != "linear":
+        wrong = f"needs a linear network, got activation {problem.activation.name!r}."
+        raise checks.ArgumentError("ExactLinear", wrong, other)
     if problem.energy.loss != "mse":
         raise checks.ArgumentError("ExactLinear", f'needs the loss "mse", got {problem.energy.loss_name!r}.', other)
     if problem.singular and not problem.energy.decays_activities:
