@@ -200,6 +200,7 @@ def test_a_model_continues_and_scores_texts_on_the_command_line(tmp_path, monkey
     for argv, said in (
         ([], "give DATA to predict, or --text to continue."),
         (["--text", "a", tmp_path / "new.txt"], "not both."),
+        (["--text", "a", "--out", tmp_path / "x.json"], "--out is for the predictions of samples"),
         (["--text", "axe"], "the text has 'e', 'x'"),
         (["--text", "a", "--characters", 0], "--characters must be at least 1"),
     ):

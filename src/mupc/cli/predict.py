@@ -44,6 +44,8 @@ def run(flags: PredictFlags, session: Session) -> CommandResult:
 
     if (flags.text is None) == (flags.data is None):
         raise ValueError("give DATA to predict, or --text to continue" + (", not both." if flags.text else "."))
+    if flags.text is not None and flags.out is not None:
+        raise ValueError("--out is for the predictions of samples; --text prints its continuation.")
     if flags.text is not None:
         return CommandResult(continue_text(flags, flags.text, session))
     return CommandResult(predict(flags, str(flags.data), session))

@@ -13,6 +13,7 @@ from .building import METHODS, given_flags, solver_name
 from .config import TrainFlags
 from .flags import ACTIVITY_LR, DEFAULT_SOLVERS, SOLVER
 from .parsing import flag
+from .report_words import written_time
 from .runner import Session
 
 VERY_DEEP, FEW_STEPS = 256, 32
@@ -96,7 +97,7 @@ def conclude(flags: TrainFlags, summary: Summary, session: Session) -> None:
     """Show the last lines: how well, how fast and how deep the network learnt, what to change in the `flags` that were
     given, and where the run folder is."""
     if not (summary["interrupted"] or summary["diverged"]):
-        pace = f"{1e3 * summary['seconds_per_step']:.3g} ms per step"
+        pace = f"{written_time(summary['seconds_per_step'])} per step"
         took = f"after {summary['steps']} steps in {clock(summary['seconds'])} ({pace})"
         session.say(f"{describe_quality(flags, summary)} {took}")
         if summary["restored"]:

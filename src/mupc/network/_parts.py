@@ -172,7 +172,7 @@ def checked_shapes(parts: Sequence[Part], names: Sequence[str], shape: Shape) ->
             warnings.warn(
                 f"the node {name!r} has no weights, so that its latent learns nothing: put it inside its neighbour "
                 "with mupc.nodes.Sequential.",
-                stacklevel=4,
+                stacklevel=5,
             )
         shape, before = out.shape, repr(name)
         if 0 in shape:
