@@ -256,7 +256,7 @@ class TrainConfig:
                     f"of the network is {getattr(network, name)}{told}, but {dataset.name} needs {size}.",
                     "Create the network that way.",
                 )
-        shape = dataset.schema.sample_shape
+        shape = dataset.schema.sample_shape or ()
         if not self.unsupervised and len(network.input_shape) > 1 and len(shape) > 1 and network.input_shape != shape:
             raise checks.ArgumentError(
                 "input_shape",
