@@ -62,6 +62,9 @@ class IPC(AbstractSolving):
         if isinstance(self.solver, ODE | ExactLinear):
             wrong = f"is {type(self.solver).__name__}, which does not take steps that weights could follow."
             raise checks.ArgumentError("solver", wrong, "Use {GradientDescent}, {Optax} or {ErrorSpace}.")
+        if getattr(self.solver, "steps", None) == 0:
+            cure = "Give {steps} of at least 1."
+            raise checks.ArgumentError("the solver", "takes no steps, and iPC learns at its steps.", cure)
         if getattr(self.solver, "tol", None) is not None:
             wrong = 'stops at a tolerance, as with {lr} "auto", and iPC takes every step.'
             raise checks.ArgumentError("the solver", wrong, "Leave out {tol}, and give {lr} and {steps} as numbers.")

@@ -47,9 +47,9 @@ class Nudged(AbstractSolving):
     final_beta: Real | None = None
 
     def __check_init__(self) -> None:
-        for name in ("beta", "final_beta"):
-            if (value := getattr(self, name)) is not None:
-                checks.number(name, value, above=0)
+        checks.number("beta", self.beta, above=0)
+        if self.final_beta is not None:
+            checks.number("final_beta", self.final_beta, above=0)
         checks.lookup("sign", self.sign, SIGNS)
 
     @property
