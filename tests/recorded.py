@@ -64,7 +64,7 @@ SUMMARY = {
 
 def write_run(folder, summary=SUMMARY, records=None, **settings):
     """Write the folder of a run, with `settings` over the defaults of `mupc train`. Return it."""
-    flags = dataclasses.replace(TrainFlags(hidden_layers=LAYERS - 1, width=8), **settings)
+    flags = dataclasses.replace(TrainFlags(hidden_layers=LAYERS - 1, width=8, loss="mse"), **settings)
     about = {
         "config": vars(flags),
         "versions": {"python": "3.11", "jax": "0.10"},

@@ -169,7 +169,7 @@ def test_commands_of_the_docs_run(page, tmp_path, monkeypatch, capsys):
     monkeypatch.setenv("BROWSER", "true")  # --open of a report
     for arguments in found:
         smaller = RUNNING[page].get(arguments[0]) or SMALLER.get(arguments[0], [])
-        if "--resume" in arguments or "--checkpoint" in arguments:
+        if {"--resume", "--checkpoint", "--model"} & set(arguments):
             smaller = []
         ended = main([*arguments, *smaller])
         assert ended == 0, (arguments, capsys.readouterr().err)

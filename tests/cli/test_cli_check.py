@@ -128,6 +128,16 @@ def test_a_trained_network(check, train):
         assert refused.code == cli.USAGE_ERROR and f"{flag} has no effect with --checkpoint" in refused.err
 
 
+def test_runs_of_other_methods_say_what_is_measured(check, train):
+    """They have no solver of their own here, and predictive coding would be measured in their name."""
+    trained = train("--quiet", "--epochs", "0.1", "--method", "zil")
+    refused = check("--checkpoint", trained.folder)
+    assert refused.code == cli.USAGE_ERROR and len(refused.err.splitlines()) == 1
+    assert "was trained with --method zil, and a check measures predictive coding: add --solver" in refused.err
+    run = check("--checkpoint", trained.folder, "--solver", "gd")
+    assert run.code == 0 and run.json("config.json")["config"]["solver"] == "gd"
+
+
 @pytest.mark.parametrize(
     ("argv", "help"),
     [

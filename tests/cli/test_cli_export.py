@@ -30,7 +30,7 @@ def run_folder(tmp_path):
     def build(network=None, **config):
         folder = tmp_path / "run"
         library.save(folder / "checkpoints" / "network.safetensors", make() if network is None else network)
-        content = {"config": vars(TrainFlags(**config))}
+        content = {"config": vars(TrainFlags(**{"loss": "mse"} | config))}
         (folder / "config.json").write_text(json.dumps(content))
         return folder
 

@@ -105,6 +105,7 @@ def test_a_bar_on_a_terminal(tmp_path):
     stream = io.StringIO()
     flags = hessian.HessianFlags(
         network=hessian.HessianNetworkFlags(width=(4,), hidden_layers=(2, 3)),
+        model=hessian.HessianModelFlags(),
         energy=hessian.EnergyFlags(),
         method=hessian.MethodFlags(),
         output=hessian.OutputFlags(out=str(tmp_path / "run")),
@@ -234,6 +235,22 @@ def test_a_trained_run(trained, analyse):
 
 
 @pytest.mark.slow
+def test_another_model(analyse):
+    run = analyse("--model", "resnet", "--width", "2", "--blocks", "1", "2", "--seed", "3", "--activation", "tanh")
+    assert run.code == 0, run.err
+    rows = run.json("summary.json")["networks"]
+    assert [(row["width"], row["hidden_layers"], row["in_size"], row["method"]) for row in rows] == [
+        (2, 6, 64, "iterative"), (2, 9, 64, "iterative")
+    ]  # fmt: skip
+    with jax.enable_x64(False):
+        network = library.models.resnet((1, 8, 8), 10, width=2, blocks=(1,) * 3, activation="tanh", key=jr.key(3))
+    digits = library.data.load("digits")
+    found = library.diagnostics.hessian_extremes(network, digits.x_train[:1], digits.y_train[:1])
+    assert rows[0]["unknowns"] == sum(np.prod(shape) for shape in network.activity_shapes(1))
+    assert rows[0]["condition_number"] == pytest.approx(found.kappa[0], rel=0.05)  # a few Lanczos steps
+
+
+@pytest.mark.slow
 def test_a_file_without_a_run(analyse, tmp_path):
     network = library.Network(5, 3, 4, 2, activation="tanh", use_bias=True, key=jr.key(7))  # float64
     library.save(tmp_path / "own.safetensors", network)
@@ -263,6 +280,11 @@ def test_a_file_without_a_run(analyse, tmp_path):
         (["--output-precision", "0"], "--output-precision must be greater than 0"),
         (["--activity-decay", "-1"], "--activity-decay must be at least 0"),
         (["--width", "512", "--hidden-layers", "64", "--method", "dense"], "use --method iterative"),
+        (["--blocks", "2"], "--blocks has no effect without a --model other than mlp: leave it out"),
+        (["--model", "resnet", "--hidden-layers", "2"], "--hidden-layers has no effect with --model resnet"),
+        (["--model", "resnet", "--skip", "2"], "--skip has no effect with --model resnet"),
+        (["--model", "resnet", "--method", "dense"], "--method dense is for an mlp"),
+        (["--model", "resnet", "--free-input"], "--free-input is for an mlp"),
         (["--checkpoint", "absent"], "--checkpoint absent is not there: give a run folder of `mupc train`"),
         (["--checkpoint", "."], "has no checkpoints/network.safetensors"),
     ],

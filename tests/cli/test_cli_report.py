@@ -76,6 +76,19 @@ def test_facts_of_one_run(page, tmp_path):
     assert made["device"] == "CPU (x86_64)" and made["jax version"] == "0.10" and made["seed"] == "0"
 
 
+def test_only_flags_of_the_model_are_shown(page, tmp_path):
+    runs = [write_run(tmp_path / model, model=model) for model in ("mlp", "resnet")]
+    alone = dict(map(tuple, page(runs[1], QUICK).tables["Network"]))
+    assert alone["--model"] == "resnet" and not alone.keys() & {
+        "--hidden-layers",
+        "--skip",
+        "--split",
+        "--orthogonality",
+    }
+    rows = page(*runs, QUICK).tables["Settings as used. Marked: those in which runs differ."]
+    assert ["--hidden-layers", "Network", "3", "–"] in rows
+
+
 def test_settings_in_which_runs_differ_are_marked(page, tmp_path):
     runs = [write_run(tmp_path / name, weight_lr=rate, seed=3) for name, rate in (("a", 0.1), ("b", 0.2))]
     found = page(*runs, QUICK)

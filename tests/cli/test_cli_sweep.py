@@ -59,6 +59,18 @@ def alone(config):
         )  # fmt: skip
 
 
+def test_in_a_grid_of_methods_each_has_the_flags_that_act_on_it(untrained, sweep, monkeypatch):
+    check, used = sweep_job.check_run, []
+    monkeypatch.setattr(sweep_job, "check_run", lambda c, *rest, **named: (used.append(c), check(c, *rest, **named)))
+    run = sweep("--grid", "method=pc,bp,alm", "--output-precision", "0.5", "--solver", "gd", "--momentum", "0.3")
+    assert run.code == 0, run.err
+    settings = {c.method: (c.output_precision, c.solver, c.momentum) for c in used}
+    assert settings == {"pc": (0.5, "gd", 0.3), "bp": (None, None, None), "alm": (0.5, None, None)}
+    wrong = sweep("--grid", "method=pc,bp", "--grid", "momentum=0.3,0.5", "--solver", "gd", name="wrong")
+    assert wrong.code == 2 and "2 of 4 cells cannot run" in wrong.err
+    assert "--momentum 0.3 has no effect with --method bp" in wrong.err
+
+
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:training diverged:RuntimeWarning")
 def test_cells_are_what_fit_gives_and_the_folder_holds_them(sweep, mupc):

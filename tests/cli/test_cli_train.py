@@ -132,15 +132,6 @@ def test_the_flag_that_makes_layers_learn(changes, cure):
     assert train_report.describe_reach(config, few | {"learning_layers": 3}).endswith("regime: shallow")
 
 
-def test_flags_without_effect_on_backpropagation(train):
-    run = train("--method", "bp", "--solver", "error-space", "--activity-lr", "0.3")
-    notes = [line for line in run.out.splitlines() if line.startswith("note: ")]
-    assert notes == [
-        f"note: {flag} has no effect with --method bp" for flag in ("--solver error-space", "--activity-lr 0.3")
-    ]
-    assert "note: " not in train("--method", "bp", "--out", run.folder.with_name("other")).out
-
-
 def test_a_run_that_lost_accuracy_says_what_it_had(monkeypatch):
     said = []
     monkeypatch.setattr(Session, "say", lambda self, line: said.append(line))
@@ -179,6 +170,8 @@ def test_the_quality_of_a_network(scores, line):
     nothing = dict.fromkeys(train_report.SUMMARISED) | {"restored": False, "best_test_accuracy": None}
     summary = nothing | {"test_loss": 0.25, "train_loss": 0.125} | scores
     assert train_report.describe_quality(TrainFlags(), summary).startswith(line)
+    line = line.replace("½ the sum over outputs", "cross-entropy in nats")
+    assert train_report.describe_quality(TrainFlags(loss="cross-entropy"), summary).startswith(line)
 
 
 def test_early_stopping_keeps_the_best(train, mupc):
@@ -321,6 +314,31 @@ def test_inference_that_climbs_is_told(train):
     assert line.startswith("inference raised the energy")
     assert "--activity-lr" in line
     assert f"warning: {line}" in " ".join(run.out.split())
+
+
+@pytest.mark.parametrize(
+    ("settings", "energy", "told"),
+    [
+        ({"solver": "gd"}, 2.1, True),
+        ({"solver": "gd"}, 1.9, False),
+        ({"method": "nudged", "nudge": 3.0}, 5.9, False),
+        ({"method": "nudged", "nudge": 3.0}, 6.1, True),
+        ({"method": "nudged", "nudge": 0.5, "final_nudge": 3.0}, 5.9, False),
+        ({"method": "nudged", "nudge": 0.5, "nudge_sign": "negative"}, -1.1, False),
+        ({"method": "nudged", "nudge": 0.5, "nudge_sign": "negative"}, -0.9, True),
+        ({"method": "zil"}, 4.0, False),  # this and those below record another energy, or start elsewhere
+        ({"method": "bp"}, 4.0, False),
+        ({"method": "ep"}, 4.0, False),
+        ({"method": "alm"}, 4.0, False),
+        ({"method": "ipc"}, 4.0, False),
+        ({"method": "amortised"}, 4.0, False),
+    ],
+)
+def test_inference_starts_at_the_loss_times_the_nudge(settings, energy, told):
+    """With λ = ½ and a loss of 4."""
+    record = {"step": 1, "train_loss": 4.0, "energy": energy, "diverged": False}
+    found = train_report.instabilities(TrainFlags(output_precision=0.5, **settings), [record])
+    assert [line[:28] for line in found] == ["inference raised the energy "] * told
 
 
 def test_a_loss_that_rises_again_is_told():

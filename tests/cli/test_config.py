@@ -60,7 +60,9 @@ def test_what_format_1_meant(solver):
     unused = dict.fromkeys(SOLVER_FLAGS)
     always = {"solver": solver, "width": 64, "hidden_layers": 3, "output_precision": 1.0, "precision": "float32"}
     always |= {"batch_size": 64}
-    assert old == TrainFlags(**unused | always | {"rate_scaling": "none", "schedule": "constant"} | MEANT[solver])
+    assert old == TrainFlags(
+        **unused | always | {"loss": "mse", "rate_scaling": "none", "schedule": "constant"} | MEANT[solver]
+    )
     assert from_dict({}, version=1).solver == "gd"
 
 
@@ -68,8 +70,8 @@ def test_format_1_keeps_what_was_given():
     given = {"weight_lr": 0.3, "activity_lr": "auto", "momentum": 0.9, "output_precision": 0.2}
     old = from_dict(given, version=1)
     assert {name: getattr(old, name) for name in given} == given and old.inference_steps is None
-    bp = from_dict({"method": "bp", "solver": "error-space", "output_precision": 0.5}, version=1)
-    assert (bp.solver, bp.cg_steps, bp.output_precision, bp.weight_lr) == (None, None, 0.5, 0.01)
+    bp = from_dict({"method": "bp", "solver": "error-space", "output_precision": 0.5, "cg_steps": 4}, version=1)
+    assert (bp.solver, bp.cg_steps, bp.output_precision, bp.weight_lr) == (None, None, None, 0.01)
 
 
 @pytest.mark.parametrize("solver", [None, *SOLVERS])
@@ -98,7 +100,7 @@ def test_every_value_of_a_method_is_kept_as_used(method):
 
 
 def test_backpropagation_as_used():
-    found = used(**SMALL, method="bp", solver="gd", activity_lr=0.3)
+    found = used(**SMALL, method="bp")
     assert found.weight_lr == REACHING and found.evaluate_every == 2
     assert {found.solver, found.output_precision, *(getattr(found, name) for name in SOLVER_FLAGS)} == {None}
     assert used(**SMALL, method="bp", weight_lr=0.3).weight_lr == 0.3
@@ -140,7 +142,7 @@ def repeated(mupc, tmp_path, monkeypatch):
             ("--parameterisation", "mupc"),
             {"init": "gaussian", "rate_scaling": "mup"},
         ),
-        ({"weight_lr": 0.05, "base_width": 32}, ("--rate-scaling", "none"), {"weight_lr": 0.05}),
+        ({"weight_lr": 0.05, "base_width": 32}, ("--rate-scaling", "none"), {"weight_lr": 0.05, "base_width": 64}),
         ({"base_width": 32}, ("--parameterisation", "sp"), {"rate_scaling": "none", "base_width": 64}),
     ],
 )
@@ -156,10 +158,10 @@ def test_what_follows_another_setting(repeated, earlier, argv, changed):
 
 def test_the_cost_of_many_steps_is_told():
     deep = TrainFlags(solver="gd", hidden_layers=1000, inference_steps=1000)
-    (line,) = train_report.notes(deep, deep)
+    (line,) = train_report.notes(deep)
     assert "1000 steps" in line and "--inference-steps 32 would take about 1/31 of the time" in line
     for changes in ({"inference_steps": 32}, {"solver": "error-space"}, {"hidden_layers": 128, "inference_steps": 128}):
-        assert train_report.notes(deep, dataclasses.replace(deep, **changes)) == []
+        assert train_report.notes(dataclasses.replace(deep, **changes)) == []
 
 
 def test_a_configuration_without_scaling_means_none():
@@ -169,6 +171,19 @@ def test_a_configuration_without_scaling_means_none():
     assert used().rate_scaling == "mup"
     assert used(parameterisation="sp").rate_scaling == "none"
     assert from_dict(vars(used())).rate_scaling == "mup"
+
+
+def test_a_configuration_without_a_loss_means_squared_error(tmp_path):
+    """It was written before the loss followed the data. A run of today says what it did."""
+    (tmp_path / "text.txt").write_text("abcd" * 500)
+    text = library.data.load(tmp_path / "text.txt", context=8)
+    for version in (1, 2):
+        assert from_dict({"hidden_layers": 3}, version=version).loss == "mse"
+    flags = TrainFlags(data=str(tmp_path / "text.txt"), context=8, model="transformer", blocks=(1,), width=8)
+    for given, found in ((None, "cross-entropy"), ("mse", "mse"), ("cross-entropy", "cross-entropy")):
+        chosen = dataclasses.replace(flags, loss=given)
+        assert as_used(chosen, text, *build(chosen, text)).loss == found
+    assert used().loss == "mse"
 
 
 def test_a_configuration_without_a_schedule_means_constant(mupc):

@@ -41,6 +41,8 @@ def test_normalisation_works_on_jax_arrays():
 
 def test_a_data_set_prints_sizes_not_values():
     assert "train=Split(raw=uint8(10, 4), targets=int32(10,))" in repr(make())
+    table = data.from_arrays(np.arange(900.0).reshape(30, 30), np.arange(30.0), task="regression")
+    assert "mean=float32(30,), std=float32(30,)" in repr(table) and "\n" not in repr(table)
 
 
 def test_split_needs_matching_lengths():
@@ -57,7 +59,7 @@ def test_encoding_of_labels_and_of_regression():
 
 @pytest.mark.parametrize("labels", [[3], [-1]])
 def test_encoding_refuses_labels_out_of_range(labels):
-    with raises_line(str(labels[0]), "pass labels 0 to 2"):
+    with raises_line(str(labels[0]), "pass whole numbers 0 to 2"):
         make().encode(np.array(labels))
 
 
@@ -117,3 +119,8 @@ def test_examples_in_docstrings():
     results = {name: doctest.testmod(importlib.import_module(name)) for name in ["mupc.data", *names]}
     assert not [name for name, result in results.items() if result.failed]
     assert sum(result.attempted for result in results.values()) > 30
+
+
+def test_a_folder_is_not_trained_on(tmp_path):
+    with raises_line(f"{tmp_path} is a folder, and training reads files", "put its images into a .npz file"):
+        data.load(tmp_path)

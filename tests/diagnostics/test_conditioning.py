@@ -6,8 +6,10 @@ import jax.numpy as jnp
 import jax.random as jr
 import numpy as np
 import pytest
+from chains import chain_of
 
 import mupc
+from mupc.network import POLICIES
 
 NAMES = {"largest", "smallest", "condition_number", "definite"}
 RNG = np.random.default_rng(0)
@@ -111,15 +113,55 @@ def test_inference_that_diverges():
     ("arguments", "options", "message"),
     [
         ((X[None], Y), {}, r"x must have shape \(in_size,\), got \(1, 6\). Pass one sample"),
-        ((X, Y[None]), {}, r"y must have shape \(out_size,\), got \(1, 3\). Pass the target of one sample"),
+        ((X, Y[None]), {}, r"y must have shape \(3,\), got \(1, 3\). Pass the target of one sample"),
         ((X, Y), {"method": "dens"}, "Did you mean 'dense'"),
     ],
 )
 def test_bad_input(arguments, options, message):
     with pytest.raises(ValueError, match=message):
-        mupc.Conditioning(*arguments, **options)
+        mupc.Conditioning(*arguments, **options)(make())
 
 
 def test_a_sample_of_another_network():
     with pytest.raises(ValueError, match=r"x must have shape \(batch, 6\), got \(1, 7\)"):
         mupc.Conditioning(np.ones(7), Y)(make())
+
+
+@pytest.mark.parametrize("solver", [None, SOLVER])
+def test_a_chain(solver):
+    """Against the dense Gauss–Newton Hessian, from a Jacobian of all errors and the output."""
+    network = make()
+    chain = chain_of(network)
+    x, y = jnp.asarray(X[None]), jnp.asarray(Y[None])
+    there = mupc.forward(network, x)[0]
+    if solver is not None:
+        there = mupc.infer(network, x, y, solver, energy=DECAYED).activities
+
+    def errors(z):
+        e, output = network.prediction_errors(z.reshape(4, 1, 5), x, POLICIES["float64"])
+        return jnp.concatenate([e.ravel(), output.ravel() * DECAYED.output_precision**0.5])
+
+    jacobian = np.asarray(jax.jacobian(errors)(there.ravel()))
+    values = np.linalg.eigvalsh(jacobian.T @ jacobian) + DECAYED.activity_decay
+    found = mupc.Conditioning(X, Y, energy=DECAYED, solver=solver)(chain)
+    assert found["largest"] == pytest.approx(values[-1], rel=1e-4)
+    assert found["smallest"] == pytest.approx(values[0], rel=1e-4)
+    assert found["condition_number"] == pytest.approx(values[-1] / values[0], rel=1e-4)
+    assert found["definite"] == "positive definite"
+    broken = jax.tree.map(lambda weight: weight * jnp.nan, chain)
+    assert mupc.Conditioning(X, Y)(broken) == dict.fromkeys(NAMES)
+
+
+@pytest.mark.parametrize("options", [{"method": "dense"}, {"spectrum": True}])
+def test_a_chain_has_no_matrix(options):
+    with pytest.raises(ValueError, match=r"needs mupc.Network, and got a Chain\. Leave it out"):
+        mupc.Conditioning(X, Y, **options)(chain_of(make()))
+
+
+def test_images_and_texts():
+    image = mupc.models.resnet((1, 4, 4), out_size=3, width=2, blocks=(1,), key=jr.key(0))
+    x = RNG.standard_normal((1, 4, 4))
+    assert mupc.Conditioning(x, 1)(image) == mupc.Conditioning(x.ravel(), np.eye(3)[1])(image)
+    text = mupc.models.transformer(5, context=3, width=4, blocks=1, heads=2, key=jr.key(0))
+    tokens, following = np.array([0, 4, 1]), np.array([4, 1, 2])
+    assert mupc.Conditioning(tokens, following)(text) == mupc.Conditioning(tokens, np.eye(5)[following])(text)

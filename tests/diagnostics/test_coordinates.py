@@ -170,6 +170,16 @@ def test_verdicts(rows, parameterisation, verdict, meaning):
     assert bool(slope.meaning) == (verdict != "pass")
 
 
+@pytest.mark.parametrize(("quantity", "slope"), [("drift", 0.33), ("weight updates", 0.5)])
+def test_scaled_rates_are_not_said_to_be_missing(quantity, slope):
+    promised = {(width, 8): factors(1.0, 1.0, 1.0) for width in (64, 128, 256, 512)}
+    rows = table(slope, quantity, step=1)
+    plain, scaled = (next(judge_slopes(rows, "width", "mupc", promised, given)) for given in (False, True))
+    assert plain.verdict == scaled.verdict == "fail"
+    assert "without rate scaling" in plain.meaning or "rates are not scaled" in plain.meaning
+    assert "compare larger" in scaled.meaning or "too small for the promise" in scaled.meaning
+
+
 def factors(first, hidden, last):
     """How large updates must be, by group of layers."""
     return {"input": first, "first": hidden, "middle": hidden, "last": hidden, "readout": last}

@@ -10,6 +10,7 @@ MODULES = {
     "cloudpickle", "ctypes", "dill", "joblib", "jsonpickle", "marshal", "pickle", "shelve", "subprocess", "torch",
     "yaml",
 }  # fmt: skip
+ALLOWED = {("io/_allocator.py", "ctypes")}  # sets two constants of the C library
 BUILTINS = {"__import__", "compile", "eval", "exec"}
 METHODS = {
     "execv", "extractall", "from_pickle", "fromfile", "loadtxt", "memmap", "popen", "read_pickle", "spawnv",
@@ -71,4 +72,4 @@ def test_no_forbidden_calls():
     found = [
         (str(path.relative_to(SOURCE)), *what) for path in files for what in forbidden(path.read_text(encoding="utf-8"))
     ]
-    assert found == []
+    assert {(file, what) for file, _, what in found} == ALLOWED

@@ -236,3 +236,11 @@ def test_plain_differences_are_right_and_warn_where_they_round_away():
     np.testing.assert_allclose(close.energy, far.energy, rtol=1e-6)
     with pytest.warns(UserWarning, match="1 Squash.*less than rounding"):
         mupc.infer(chain, x, y, mupc.GradientDescent(lr=1e-3, steps=12))
+    data = mupc.data.from_arrays(np.tile(x, (4, 1)), np.tile(y, (4, 1)))
+    for solver, count in ((mupc.GradientDescent(lr=1e-3, steps=12), 1), (mupc.ErrorSpace(), 0)):
+        run = mupc.Run(chain, solver)
+        for train in (lambda run=run: mupc.fit(chain, data, run.algorithm), lambda run=run: mupc.fit_many([run], data)):
+            with warnings.catch_warnings(record=True) as caught:
+                warnings.simplefilter("always")
+                train()
+            assert sum("less than rounding" in str(warning.message) for warning in caught) == count

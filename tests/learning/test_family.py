@@ -107,6 +107,14 @@ def test_a_positive_nudge_is_predictive_coding_with_a_smaller_precision():
     assert_close(weights(one), weights(mupc.algorithm_gradients(net, mupc.PC(GD), X, Y, energy=energies[1])))
 
 
+def test_a_negative_nudge_has_a_minimum_while_the_output_can_only_follow_weakly():
+    """As the docstring says: while βs < 1, with λ = 1."""
+    net = network(activation="linear")
+    s = np.linalg.eigvalsh(mupc.theory.rescaling(net) - np.eye(OUT))[-1]
+    lowest = [np.linalg.eigvalsh(Oracle.of(net, X, Y, precision=-share / s).hessian())[0] for share in (0.99, 1.01)]
+    assert lowest[0] > 0 > lowest[1]
+
+
 @pytest.mark.slow
 def test_nudges_move_in_a_straight_line_over_the_run():
     """With all samples in a batch, the second of four steps is a quarter of the run on its way."""
@@ -227,6 +235,20 @@ def test_the_second_network_learns_from_the_errors_that_inference_ends_with():
     np.testing.assert_allclose(second.input.weight, rate * np.sign(error.T @ signal), rtol=1e-6)
 
 
+def test_the_gradient_of_a_trained_algorithm_is_its_next_step():
+    """With what it has learnt itself; a fresh second network gives another gradient."""
+    algorithm, rate = mupc.Amortised(mupc.GradientDescent(0.2, 1), start_lr=0.1), 0.5
+    settings = {"batch_size": BATCH, "optimiser": optax.sgd(rate)}
+    three, four = (mupc.fit(network(), samples(), algorithm, epochs=epochs, **settings) for epochs in (3, 4))
+    taken = mupc.algorithm_gradients(three.network, algorithm, X, Y, memory=three.memory)
+    moved = [a - rate * g for a, g in zip(weights(three.network), weights(taken), strict=True)]
+    assert_close(moved, weights(four.network))
+    fresh = mupc.algorithm_gradients(three.network, algorithm, X, Y)
+    assert distance(fresh, taken) > 0.1
+    reach = mupc.algorithm_reach(three.network, algorithm, X, Y, memory=three.memory)
+    np.testing.assert_allclose(reach.gradient_norms, [np.linalg.norm(g) for g in weights(taken)])
+
+
 # All of them
 
 
@@ -297,10 +319,16 @@ def test_gradients_of_predictive_coding_and_backpropagation_are_those_of_their_f
         (lambda: mupc.Amortised(GD, start_lr=0.0), "start_lr must be greater than 0"),
         (lambda: mupc.fit(chain_of(network()), samples(), EVERY["amortised"]), "is a Chain, and an amortised start"),
         (
-            lambda: mupc.fit_many([mupc.Run(network(), mupc.Nudged(GD, 0.1, s)) for s in ("positive", "negative")], X),
+            lambda: mupc.fit_many(
+                [mupc.Run(network(), mupc.Nudged(GD, 0.1, s)) for s in ("positive", "negative")], samples()
+            ),
             "differ in algorithm.sign (positive and negative)",
         ),
         (lambda: mupc.algorithm_gradients(network(), GD, X, Y), "Write mupc.PC(solver) for a solver"),
+        (
+            lambda: mupc.algorithm_gradients(network(), mupc.ZIL(), X, Y, memory=jnp.zeros(3)),
+            "memory is of another algorithm, or of a network of another size. Pass that of the run",
+        ),
     ],
 )
 def test_what_cannot_work_says_so(make, says, as_users_see_it):

@@ -232,3 +232,19 @@ def test_activities_of_another_chain_are_refused():
         mupc.energy(chain, (jnp.ones((1, 2, 2, 4, 5)),), x, jnp.array([0, 1]))
     with refused(ValueError, "ExactLinear|linear"):
         mupc.infer(chain, x, jnp.array([0, 1]), mupc.ExactLinear())
+
+
+@pytest.mark.parametrize(
+    ("shape", "cure"),
+    [
+        ((2, 4, 5), r"Add the axis of channels: x\[:, None\]"),
+        ((2, 4, 5, 1), r"Channels come first: jnp.moveaxis\(x, -1, 1\)"),
+        ((2, 1, 5, 4), "Pass samples of the network's input_shape"),
+    ],
+)
+def test_images_with_axes_that_do_not_fit(shape, cure):
+    first = nodes.Sequential([nodes.Flatten(), nodes.Linear(20, 3, key=KEY)])
+    network = mupc.Chain([first, nodes.Linear(3, 2, key=KEY)], input_shape=(1, 4, 5))
+    for call in (network, lambda x: mupc.infer(network, x, np.zeros(2, int), mupc.ErrorSpace())):
+        with pytest.raises(ValueError, match=rf"x must have shape \(batch, 1, 4, 5\), got .*\. {cure}"):
+            call(np.zeros(shape))

@@ -1,6 +1,7 @@
 """Networks that read texts: scores, records of training, the next character and generated texts, with a network that
 knows pairs of characters and oracles that count them."""
 
+import dataclasses
 import itertools
 import json
 import math
@@ -14,7 +15,7 @@ import pytest
 
 import mupc
 from mupc.cli import main, predict_job
-from mupc.data import Schema
+from mupc.data import Schema, Split
 from mupc.data._text import windows
 from mupc.training import _batches
 
@@ -101,6 +102,19 @@ def test_records_of_training_are_by_character_and_the_network_learns_the_pairs(t
     assert blank.model.generate("a", 8, temperature=0) == "bcdabcda"
 
 
+def test_the_loss_of_a_text_is_cross_entropy_unless_another_is_chosen(text):
+    nats = expected(text.test)[1]
+    for energy in (None, mupc.Energy(output_precision=0.5)):
+        run = mupc.Run(bigrams(LOGITS), mupc.BP(), energy=energy)
+        alone = mupc.fit(run.network, text, run.algorithm, energy=energy, epochs=0.1)
+        (together,) = mupc.fit_many([run], text, epochs=0.1)
+        for result in (alone, together):
+            assert result.model.loss == "cross-entropy"
+            assert result.history[0]["test_loss"] == pytest.approx(nats, rel=1e-5)
+    squares = mupc.fit(bigrams(LOGITS), text, mupc.BP(), energy=mupc.Energy(loss="mse"), epochs=0.1)
+    assert squares.model.loss == "mse" and squares.history[0]["test_loss"] != pytest.approx(nats, rel=0.1)
+
+
 def test_the_best_record_of_a_text_has_the_lowest_loss(text):
     result = mupc.fit(
         bigrams(LOGITS), text.with_validation(0.2), mupc.BP(), energy=mupc.Energy(loss="cross-entropy"),
@@ -173,6 +187,42 @@ def test_generated_texts_follow_the_probabilities():
 def test_what_cannot_be_done(call, said):
     with pytest.raises(ValueError, match=said):
         call()
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (lambda x, y: (x + 3, y), r"characters of letters \(train\) run from 3 to 6: pass whole numbers 0 to 3"),
+        (lambda x, y: (x, y - 1), r"labels of letters \(train\) run from -1 to 2: pass whole numbers 0 to 3"),
+        (lambda x, y: (x, y[:, 0]), r"are int32 of shape \(\d+,\): pass integers of shape \(n, 6\)"),
+        (lambda x, y: (x, y[:, 1:]), r"are int32 of shape \(\d+, 5\): pass integers of shape \(n, 6\)"),
+        (lambda x, y: (x.astype(float), y), r"characters of letters \(train\) are float64"),
+    ],
+)
+def test_tokens_that_are_not_there(text, change, said):
+    split = Split(*change(text.train.raw.astype(np.int32), text.train.targets))
+    with pytest.raises(ValueError, match=said):
+        dataclasses.replace(text, train=split)
+
+
+@pytest.mark.parametrize(
+    ("labels", "said"),
+    [
+        (np.zeros(2, int), r"must have shape \(2, 6, 4\), got \(2,\). Pass a whole number for each position, of shape"),
+        (np.zeros((2, 5), int), r"must have shape \(2, 6\), got \(2, 5\). Pass a whole number for each position"),
+        (np.zeros((2, 6, 3)), r"must have shape \(2, 6, 4\), got \(2, 6, 3\). .* of shape \(batch, 6\), or one-hot"),
+    ],
+)
+def test_labels_of_a_wrong_shape(labels, said):
+    with pytest.raises(ValueError, match=said):
+        mupc.infer(bigrams(LOGITS), np.zeros((2, CONTEXT), int), labels, mupc.ErrorSpace())
+
+
+def test_a_network_for_texts_learns_nothing_else():
+    with pytest.raises(
+        ValueError, match=r"outputs of shape \(6, 4\), and the data set is not a text. Load a text with"
+    ):
+        mupc.fit(bigrams(LOGITS), (np.zeros((20, CONTEXT)), np.arange(20) % 2), mupc.BP())
 
 
 def test_a_network_without_positions_does_not_learn_texts(text):

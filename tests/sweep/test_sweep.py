@@ -437,6 +437,31 @@ def test_work_takes_up_what_was_left(opened, tmp_path):
         work_on(opened(), execute, group_of=by_kind, limit=4, stop=lambda: True)
 
 
+def test_results_that_were_not_recorded_are_not_computed_again(opened, tmp_path, monkeypatch):
+    """Killed between two cells of a group: the rest alone would be another program, with other rounding."""
+    unfinished, computed = tmp_path / "unfinished", []
+
+    def execute(cells, folder):
+        computed.append(len(cells))
+        return [{"loss": score(settings), "diverged": False, "together": len(cells)} for settings in cells]
+
+    def killed(sweep, cell, *found):
+        if computed == [4] and sum(record["completed"] for record in sweep.records()) == 1:
+            raise KeyboardInterrupt
+        return finish(sweep, cell, *found)
+
+    finish = Sweep.finish
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(Sweep, "finish", killed)
+        work_on(opened(), execute, group_of=by_kind, limit=4, unfinished=unfinished)
+    work_on(opened(), execute, group_of=by_kind, limit=4, unfinished=unfinished)
+    assert computed == [4, 4, 2, 2]
+    records = opened().records()
+    assert [record["value"] for record in records] == [score(record["settings"]) for record in records]
+    assert sorted(record["results"]["together"] for record in records) == [2] * 4 + [4] * 8
+    assert not unfinished.exists()
+
+
 def test_what_was_left_of_cells_that_others_ended_is_taken_away(opened, tmp_path):
     unfinished = tmp_path / "unfinished"
     with new_group(unfinished, opened().take(by_kind, 2)) as group:

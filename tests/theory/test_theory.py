@@ -38,7 +38,7 @@ def autodiff(network, z, x, y, energy=None, free=False):
     """The Hessian of the independent energy of one sample, z₀ first where it is free. Numbers are traced, so that
     networks of the same form share one compiled function."""
     energy = mupc.Energy() if energy is None else energy
-    form = {"activation": network.activation.name, "skip": network.skip, "loss": energy.loss, "free": free}
+    form = {"activation": network.activation.name, "skip": network.skip, "loss": energy.output_function, "free": free}
     numbers = (np.array(network.multipliers), energy.output_weight, energy.activity_decay)
     return _autodiff(parameters(network), x, z, y, *(jnp.asarray(n) for n in numbers), **form)
 

@@ -180,6 +180,14 @@ def test_it_needs_a_validation_split(name, value):
         mupc.fit_many([mupc.Run(NETWORK, SOLVER)], DATA, **{name: value})
 
 
+@pytest.fixture
+def terminal():
+    """Take Ctrl-C as on a terminal: a shell that starts the tests in the background has them ignore it."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
 def interrupt_at(step, times=1):
     def callback(status):
         if status.record["step"] == step:
@@ -189,7 +197,7 @@ def interrupt_at(step, times=1):
     return callback
 
 
-def test_ctrl_c_returns_what_was_learnt(tmp_path, whole, capfd):
+def test_ctrl_c_returns_what_was_learnt(tmp_path, whole, capfd, terminal):
     full, networks = whole
     result = fit(callbacks=[interrupt_at(8)], checkpoints=tmp_path)
     assert result.stopped and result.steps == 8
@@ -202,13 +210,13 @@ def test_ctrl_c_returns_what_was_learnt(tmp_path, whole, capfd):
     assert not again.stopped
 
 
-def test_a_second_ctrl_c_ends_it_at_once():
+def test_a_second_ctrl_c_ends_it_at_once(terminal):
     with pytest.raises(KeyboardInterrupt):
         fit(callbacks=[interrupt_at(8, times=2)])
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
-def test_those_who_handle_ctrl_c_themselves_still_do():
+def test_those_who_handle_ctrl_c_themselves_still_do(terminal):
     with pytest.raises(KeyboardInterrupt):
         fit(callbacks=[interrupt_at(8)], stop=lambda: False)
     with pytest.raises(KeyboardInterrupt):

@@ -32,7 +32,8 @@ def network(**options):
 
 def step(net, **settings):
     """Return a network after one step of backpropagation on all samples."""
-    options = {"epochs": 1, "batch_size": 8, "weight_lr": 1e-3, **BASE}
+    base = {} if settings.get("rate_scaling") == "none" else BASE
+    options = {"epochs": 1, "batch_size": 8, "weight_lr": 1e-3, **base}
     return mupc.fit(net, DATA, mupc.BP(), **options | settings).network
 
 
@@ -139,6 +140,8 @@ def test_without_a_rule(missing):
     assert str(error.value) == wrong
     with pytest.raises(ValueError, match="base_width has no effect, because learning rates are not scaled: there"):
         mupc.fit(net, DATA, mupc.BP(), optimiser=optimiser, base_width=32)
+    with pytest.raises(ValueError, match=r"base_width has no effect, because learning rates are not scaled\. Leave"):
+        mupc.fit(net, DATA, mupc.BP(), rate_scaling="none", base_width=32)
 
 
 def test_the_multipliers_of_the_parameterisation_have_its_rule():

@@ -16,7 +16,7 @@ import mupc
 from mupc.data import Dataset, Schema, Split
 from mupc.inference import AbstractTunableSolver
 from mupc.network._types import Real
-from mupc.training import _fit_many
+from mupc.training import _fit_many, check_room
 
 TIMES = ("seconds", "steps_per_second")
 
@@ -258,17 +258,11 @@ def test_chunks_follow_from_memory(monkeypatch):
         return [None] * len(learner.step)
 
     monkeypatch.setattr(_fit_many.TrainLoop, "run", run)
-    job = mupc.TrainConfig(batch_size=8).job(TANH[0], DATA, mupc.PC(GD[0].algorithm))
-    need = _fit_many._bytes(job, TANH[0], DATA)
-    weights = 8 * (5 * 6 + 3 * 6 * 6 + 6 * 3)
-    assert need > weights * (2 * 3 + 2)  # weights and Adam's two moments before and after, a gradient, an update
-    monkeypatch.setattr(_fit_many, "free_memory", lambda: 3.9 * need)
+    need = check_room(mupc.TrainConfig(batch_size=8), TANH[0], DATA, mupc.PC(GD[0].algorithm))
+    monkeypatch.setattr(_fit_many, "free_memory", lambda: 3.9 * need / _fit_many.MEMORY_SHARE)
     runs = [dataclasses.replace(GD[0], seed=seed) for seed in range(7)]
     assert len(mupc.fit_many(runs, DATA, **SHARED)) == 7
     assert sizes == [3, 3, 3]  # at most three at once; the last chunk is filled up with what is dropped again
-    monkeypatch.setattr(_fit_many, "free_memory", lambda: 0.9 * need)
-    with pytest.raises(ValueError, match="a run of this size needs about .* GiB, and there is room for"):
-        mupc.fit_many(runs, DATA, **SHARED)
 
 
 def test_the_same_networks_as_chains():
@@ -277,5 +271,18 @@ def test_the_same_networks_as_chains():
         np.testing.assert_allclose(one.losses, two.losses, rtol=1e-4)
         assert one.last["learning_layers"] == two.last["learning_layers"]
         assert two.last["layers"] == 5
-    with pytest.raises(ValueError, match="differ in network"):
+    with pytest.raises(ValueError, match=r"differ in network \(Network and Chain\)"):
         mupc.fit_many([GD[0], runs[1][0]], DATA, **SHARED)
+
+
+@pytest.mark.parametrize(
+    ("other", "name"),
+    [({"width": 4}, r"width \(2 and 4\)"), ({"blocks": (2,)}, r"blocks \(\(1,\) and \(2,\)\)")],
+)
+def test_what_may_not_differ_between_models_is_named(other, name):
+    models = [
+        mupc.models.resnet((1, 8, 8), **{"width": 2, "blocks": (1,)} | options, key=jr.key(0))
+        for options in ({}, other)
+    ]
+    with pytest.raises(ValueError, match=f"runs 0 and 1 differ in network.{name}. Only weights"):
+        mupc.fit_many([mupc.Run(model, mupc.BP()) for model in models], mupc.data.load("digits"))

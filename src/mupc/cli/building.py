@@ -43,7 +43,7 @@ from ..learning import (
 from ..network import PARAMETERISATIONS, AbstractNetwork, Chain, Network, make_mesh, models
 from ..training import TrainConfig, check_room
 from .config import METHOD_FLAGS, SOLVER_FLAGS, TrainFlags, pick
-from .flags import ACTIVITY_LR, DEFAULT_SOLVERS, TEST, InferenceFlags, SizeFlags, SourceFlags
+from .flags import ACTIVITY_LR, DEFAULT_SOLVERS, TEST, SizeFlags, SourceFlags
 from .parsing import flag
 
 EVALUATIONS = 10
@@ -67,12 +67,15 @@ def load_source(flags: SourceFlags) -> Dataset:
     return data.load(flags.data, data_dir=flags.data_dir, verify=flags.verify_data, task=flags.task, **options)
 
 
-def build(flags: TrainFlags, dataset: Dataset) -> tuple[AbstractNetwork, AbstractAlgorithm]:
-    """Return the network, sized for a data set, and the algorithm that trains it. Refuse a network that does not fit
-    into memory, before it is made."""
+def build(flags: TrainFlags, dataset: Dataset, mesh: Mesh | None = None) -> tuple[AbstractNetwork, AbstractAlgorithm]:
+    """Return the network, sized for a data set, and the algorithm that trains it on these devices. Refuse a network
+    that does not fit into memory, before it is made."""
     make = network_maker(flags, dataset)
-    algorithm = make_algorithm(flags, eqx.filter_eval_shape(make))
-    check_room(make)
+    form = eqx.filter_eval_shape(make)
+    algorithm = make_algorithm(flags, form)
+    config = train_config(flags, dataset)
+    config.check(form, dataset, algorithm)
+    check_room(config, form, dataset, algorithm, mesh=mesh)
     return make(), algorithm
 
 
@@ -94,10 +97,16 @@ SMALL: dict[str, dict[str, Any]] = {
 """Defaults with which a model learns digits in a minute on a CPU."""
 
 
+def foreign_flags(model: str) -> list[str]:
+    """Return the flags that other models have, and this one does not."""
+    every = dict.fromkeys(name for names in MODEL_FLAGS.values() for name in names)
+    return [name for name in every if name not in MODEL_FLAGS[model]]
+
+
 def network_maker(flags: TrainFlags, dataset: Dataset) -> Callable[[], AbstractNetwork]:
     """Return a function that makes the network, sized for a data set. Refuse flags that its model does not have."""
-    for name in {name: None for names in MODEL_FLAGS.values() for name in names}:
-        if name not in MODEL_FLAGS[flags.model] and getattr(flags, name) != getattr(TrainFlags, name):
+    for name in foreign_flags(flags.model):
+        if getattr(flags, name) != getattr(TrainFlags, name):
             users = " or ".join(f"--model {model}" for model, names in MODEL_FLAGS.items() if name in names)
             raise ValueError(f"{flag(name)} has no effect with --model {flags.model}: leave it out, or use {users}.")
     key = jr.key(checks.seed(flags.seed))
@@ -136,10 +145,10 @@ def check_run(flags: TrainFlags, dataset: Dataset, shapes: bool = True) -> None:
     if not shapes:
         return
     with number_format(flags.precision):
-        check_room(make)
         network = eqx.filter_eval_shape(make)
         algorithm = make_algorithm(flags, network)
         config.check(network, dataset, algorithm)
+        check_room(config, network, dataset, algorithm)
         if isinstance(algorithm, AbstractSolving):
             x, y = jnp.zeros((1, network.in_size)), jnp.zeros((1, *network.output_shape))
             eqx.filter_eval_shape(infer, network, x, y, algorithm.solver, energy=config.energy)
@@ -156,8 +165,7 @@ def form_options(flags: TrainFlags) -> dict[str, Any]:
 
 def make_energy(flags: TrainFlags) -> Energy:
     """Return the energy."""
-    options = pick(flags, Energy)
-    return Energy(**options if METHODS[flags.method].infers else options | {"activity_decay": 0.0})
+    return Energy(**pick(flags, Energy))
 
 
 def parse_devices(text: str | None, known: Sequence[str]) -> Mesh | None:
@@ -180,7 +188,7 @@ def parse_devices(text: str | None, known: Sequence[str]) -> Mesh | None:
 
 def train_config(flags: TrainFlags, dataset: Dataset, **settings: Any) -> TrainConfig:
     """Return the configuration of training, with further `settings` that are not flags of every command."""
-    config = TrainConfig(**pick(flags, TrainConfig) | {"energy": make_energy(flags)} | settings)
+    config = TrainConfig(**pick(flags, TrainConfig) | {"energy": make_energy(flags)} | settings).suited_to(dataset)
     return dataclasses.replace(config, evaluate_every=config.evaluate_every or evaluation_interval(config, dataset))
 
 
@@ -191,7 +199,7 @@ def as_used(flags: TrainFlags, dataset: Dataset, network: AbstractNetwork, algor
     chosen = ("weight_lr", "rate_scaling", "schedule", "precision", "evaluate_every")
     values = {name: getattr(config, name) for name in chosen}
     values["batch_size"] = config.batches(dataset).batch_size
-    values["task"] = dataset.schema.task
+    values |= {"task": dataset.schema.task, "loss": config.objective.loss}
     if isinstance(network, Chain) and network.recipe is not None:
         arguments = dict(network.recipe.arguments)
         for name in ("width", *MODEL_FLAGS[flags.model]):
@@ -242,16 +250,23 @@ METHODS = {
 }
 
 
+def idle_flags(flags: TrainFlags) -> list[str]:
+    """Return the flags that were given and have no effect on the method."""
+    _, known, infers = METHODS[flags.method]
+    unused = METHOD_FLAGS if flags.method in DEFAULT_SOLVERS else (*METHOD_FLAGS, "solver", *SOLVER_FLAGS)
+    unused = unused if infers else (*unused, "output_precision")
+    return [name for name in unused if name not in known and getattr(flags, name) is not None]
+
+
 def method_settings(flags: TrainFlags, network: AbstractNetwork | None = None) -> dict[str, Any]:
     """Return the flags of the method apart from those of its solver, as used. Flags without an effect on it are
     refused."""
-    known, solves = METHODS[flags.method].flags, flags.method in DEFAULT_SOLVERS
-    for name in (*METHOD_FLAGS, *(() if solves else ("solver", *SOLVER_FLAGS))):
-        value, infers = getattr(flags, name), METHODS[flags.method].infers
-        if name not in known and value is not None and (infers or name in METHOD_FLAGS):
-            users = [f"--method {other}" for other, choice in METHODS.items() if name in choice.flags]
-            cure = f"leave it out, or use {' or '.join(users)}" if users else "leave it out"
-            raise ValueError(f"{flag(name)} {value} has no effect with --method {flags.method}: {cure}.")
+    known = METHODS[flags.method].flags
+    for name in idle_flags(flags):
+        users = [f"--method {other}" for other, choice in METHODS.items() if name in choice.flags]
+        cure = " or ".join(users) if name in METHOD_FLAGS else "--method pc"
+        effect = f"{flag(name)} {getattr(flags, name)} has no effect with --method {flags.method}"
+        raise ValueError(f"{effect}: leave it out, or use {cure}.")
     settings = _with_defaults(flags, known)
     if settings.get("inference_steps", 1) is None:
         settings["inference_steps"] = 2 * (flags.hidden_layers + 1 if network is None else network.layer_count)
@@ -278,7 +293,7 @@ SOLVERS = {
     "adam": SolverChoice(Optax.adam, {"activity_lr": ACTIVITY_LR["adam"], **_ALL_STEPS}),
     "error-space": SolverChoice(ErrorSpace, {"cg_steps": 2, **_ONE_STEP}),
     "exact-linear": SolverChoice(ExactLinear, _ONE_STEP),
-    "ode": SolverChoice(ODE, {"end_time": 10.0, "inference_steps": 4096, "inference_tol": 1e-3}),
+    "ode": SolverChoice(ODE, {"end_time": 10.0, "inference_steps": 4096, "inference_tol": 1e-2}),
     "monte-carlo": SolverChoice(
         MonteCarlo, {"activity_lr": ACTIVITY_LR["monte-carlo"], "temperature": 1.0, "inference_steps": None}
     ),
@@ -310,11 +325,13 @@ def solver_settings(flags: TrainFlags, network: AbstractNetwork | None = None) -
     """Return the flags of the solver, as used. Flags without an effect on it are refused."""
     solver = solver_name(flags)
     known = SOLVERS[solver].flags
-    for name, written in given_flags(flags).items():
-        if name not in known:
+    for name in SOLVER_FLAGS:
+        value = getattr(flags, name)
+        if name not in known and value is not None:
             users = " or ".join(other for other, choice in SOLVERS.items() if name in choice.flags)
             used = f"the default solver, {solver}" if flags.solver is None else f"--solver {solver}"
-            raise ValueError(f"{written} has no effect with {used}: leave it out, or use --solver {users}.")
+            written = f"{flag(name)} {value} has no effect with {used}"
+            raise ValueError(f"{written}: leave it out, or use --solver {users}.")
     settings = _with_defaults(flags, known)
     if solver != "gd" and isinstance(settings.get("activity_lr"), str):
         wanted = f"give {solver} a number, such as {ACTIVITY_LR[solver]:g}"
@@ -322,9 +339,3 @@ def solver_settings(flags: TrainFlags, network: AbstractNetwork | None = None) -
     if settings["inference_steps"] is None and settings.get("activity_lr") != "auto":
         settings["inference_steps"] = flags.hidden_layers if network is None else network.layer_count - 1
     return settings
-
-
-def given_flags(flags: TrainFlags, *others: str) -> dict[str, str]:
-    """Return the flags of solvers, and others, that differ from their defaults, as they are written."""
-    given = {name: getattr(flags, name) for name in (*others, *SOLVER_FLAGS)}
-    return {name: f"{flag(name)} {value}" for name, value in given.items() if value != getattr(InferenceFlags, name)}

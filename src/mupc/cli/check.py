@@ -29,13 +29,13 @@ class CompareFlags:
 
     widths: Annotated[
         tuple[int, ...] | None,
-        hint("(default: 64 128 256 512; resnet and vgg 16 32 64 128; transformer 128 256 512)", "INT [INT ...]"),
+        hint("(default: 64 128 256 512; resnet and vgg 16 32 64 128; transformer 128 256 512)", "[INT ...]"),
     ] = None
-    """Widths to compare, two or more, or none to skip this comparison."""
+    """Widths to compare, two or more; --widths with nothing after it skips this."""
     depths: Annotated[
-        tuple[int, ...] | None, hint("(default: 16 64 256; resnet 4 8 16; transformer 12 48)", "INT [INT ...]")
+        tuple[int, ...] | None, hint("(default: 16 64 256; resnet 4 8 16; transformer 12 48)", "[INT ...]")
     ] = None
-    """Numbers of hidden layers, or of --blocks, to compare; two or more, or none to skip this comparison."""
+    """Numbers of hidden layers, or of --blocks, to compare, two or more; --depths with nothing after it skips this."""
     width: Annotated[int | None, hint("(default: 128; resnet 16; transformer 32)")] = None
     """Units of every hidden layer, or what --width of `mupc train` is, when depths are compared."""
     hidden_layers: Annotated[int | None, hint("(default: 8)")] = None
@@ -45,7 +45,8 @@ class CompareFlags:
     seeds: int = 3
     """Networks of each size."""
     checkpoint: Annotated[str | None, hint("(optional)", "RUN|FILE")] = None
-    """Report the sizes of this trained network instead: a run folder of `mupc train`, or a file of mupc.save."""
+    """Report the sizes of this trained network instead: a run folder of `mupc train`, or a file of mupc.save. A run of
+    another --method than pc needs a --solver."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

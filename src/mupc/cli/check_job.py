@@ -29,7 +29,7 @@ from .building import (
 from .check import CheckFlags
 from .config import TrainFlags, pick
 from .display import plain_table
-from .flags import NetworkFlags
+from .flags import SOLVER, NetworkFlags
 from .parsing import flag
 from .run_folder import RunFolder
 from .runner import Session
@@ -97,6 +97,9 @@ def report_network(flags: CheckFlags, session: Session) -> Row:
     """Measure one trained network layer by layer, write a run folder and return its summary."""
     refuse_other_flags(flags.compare, flags.network)
     network, trained = open_checkpoint(str(flags.compare.checkpoint))
+    if trained is not None and trained.method != "pc" and flags.learn.solver is None:
+        wrong = f"--checkpoint {flags.compare.checkpoint} was trained with --method {trained.method}"
+        raise ValueError(f"{wrong}, and a check measures predictive coding: add --solver {SOLVER} for that.")
     learning, hidden_layers = _learning(flags, trained), network.layer_count - 1
     if isinstance(network, Network):
         learning = dataclasses.replace(learning, hidden_layers=hidden_layers)

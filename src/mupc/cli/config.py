@@ -25,6 +25,7 @@ METHOD_FLAGS = ("nudge", "final_nudge", "nudge_sign", "nudge_steps", "penalty", 
 FOLLOWERS: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(("method", "solver"), ("solver", *SOLVER_FLAGS, *METHOD_FLAGS, "weight_lr", "output_precision")),
     "parameterisation": ("init", "rate_scaling", "base_width", "base_hidden_layers"),
+    "rate_scaling": ("base_width", "base_hidden_layers"),
 }
 """Settings whose defaults follow another one."""
 
@@ -107,7 +108,8 @@ def read(path: str | Path, where: str = "--config ") -> ConfigFile:
 
 def from_dict(values: Mapping[str, object], where: str = "the configuration", version: int = FORMAT) -> TrainFlags:
     """Return flags from plain values of a format. Unknown keys and values of a wrong type are refused."""
-    values = {"rate_scaling": "none", "schedule": "constant", **values}  # as they were before there was a choice
+    earlier = {"loss": "mse", "rate_scaling": "none", "schedule": "constant"}  # before there was a choice
+    values = {**earlier, **values}
     if version == FORMAT:
         return typed(TrainFlags, values, where)
     return TrainFlags(**format_1.resolved(vars(typed(TrainFlags, {**format_1.DEFAULTS, **values}, where))))

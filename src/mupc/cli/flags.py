@@ -49,6 +49,7 @@ ActivityRate = Annotated[
         "FLOAT|auto",
     ),
 ]
+LossFlag = Annotated[Loss | None, hint("(default: mse; of a text cross-entropy)")]
 RateScalingFlag = Annotated[RateScaling | None, hint("(default: mup with μPC, others none)")]
 TEST = 0.2
 Devices = Annotated[str | None, hint("(default: one)", "N|AXIS=N,...")]
@@ -154,7 +155,7 @@ class InferenceFlags:
     inference_steps: InferenceSteps = None
     """Steps of inference per batch; an upper limit for ode, and for gd with --activity-lr auto, which by default takes
     as many as the network needs."""
-    inference_tol: Annotated[float | None, hint("(default: ode 0.001, others: take all steps)")] = None
+    inference_tol: Annotated[float | None, hint("(default: ode 0.01, others: take all steps)")] = None
     """Stop inference when the activity gradient has fallen to this fraction of its start."""
     cg_steps: Annotated[int | None, hint("(default: 2)")] = None
     """Conjugate-gradient steps in each step of error-space."""
@@ -174,7 +175,7 @@ class InferenceFlags:
     """Steps of each nudged phase of ep, after those of the free one."""
     start_lr: Annotated[float | None, hint("(default: 0.003)")] = None
     """Learning rate of the second network (amortised)."""
-    loss: Loss = "mse"
+    loss: LossFlag = None
     """Loss at the output; mse is ½ the sum of squared errors over the outputs, as in the paper."""
     output_precision: OutputPrecision = None
     """Weight λ of the output loss in the energy."""

@@ -31,7 +31,7 @@ def resolved(settings: Mapping[str, Any]) -> dict[str, Any]:
     }
     found |= {name: value for name, value in chosen.items() if found[name] is None}
     if method == "bp":
-        unused = [*_PC, *(["output_precision"] if found["output_precision"] == DEFAULTS["output_precision"] else [])]
+        unused = [*_PC, "output_precision", "activity_decay"]
     else:
         unused = [name for name, user in _ONE_SOLVER.items() if solver != user and found[name] == DEFAULTS[name]]
     return {name: value for name, value in found.items() if name not in unused}

@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 
 import tyro
 
-from .flags import Activation, Init, Loss, OutputFlags, Parameterisation, hint
+from .flags import Activation, DataDir, Init, Loss, ModelFlags, OutputFlags, Parameterisation, hint
 from .runner import Command, CommandResult, Session
 
 
@@ -13,15 +13,15 @@ from .runner import Command, CommandResult, Session
 class HessianNetworkFlags:
     """Which networks: every --width with every --hidden-layers at initialisation, or the one of a checkpoint."""
 
-    width: Annotated[tuple[int, ...] | None, hint("(default: 64)", "INT [INT ...]")] = None
-    """Units of every hidden layer, one or more numbers."""
+    width: Annotated[tuple[int, ...] | None, hint("(default: 64; resnet 16)", "INT [INT ...]")] = None
+    """Units of every hidden layer, or what --width of `mupc train` is; one or more numbers."""
     hidden_layers: Annotated[tuple[int, ...] | None, hint("(default: 16)", "INT [INT ...]")] = None
-    """Number of hidden layers, one or more."""
+    """Number of hidden layers of an mlp, one or more."""
     in_size: Annotated[int | None, hint("(default: the width)")] = None
     """Number of inputs."""
     out_size: Annotated[int | None, hint("(default: the width)")] = None
     """Number of outputs."""
-    activation: Activation = "linear"
+    activation: Annotated[Activation | None, hint("(default: linear; other models relu)")] = None
     """Nonlinearity. The Hessian of all but linear networks is taken at the forward pass of one sample."""
     parameterisation: Parameterisation = "mupc"
     """How weights and multipliers scale with width and depth: μPC, standard, neural tangent or orthogonal."""
@@ -38,10 +38,24 @@ class HessianNetworkFlags:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
+class HessianModelFlags(ModelFlags):
+    """Other architectures: every --width with every --blocks, at the first sample of a data set."""
+
+    blocks: Annotated[tuple[int, ...] | None, hint("(default: resnet 2, transformer 4)", "INT [INT ...]")] = None
+    """Blocks of each stage of a resnet, or of a transformer; one or more numbers."""
+    data: str = "digits"
+    """A data set, or the path of a .npz or .txt file."""
+    context: Annotated[int | None, hint("(default: 64 of a text)")] = None
+    """Characters of a text that the network sees at a time."""
+    data_dir: DataDir = None
+    """Folder with the files of the data set."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
 class EnergyFlags:
     """Which energy."""
 
-    loss: Annotated[Loss | None, hint("(default: the run's, or mse)")] = None
+    loss: Annotated[Loss | None, hint("(default: the run's, or mse; of a text cross-entropy)")] = None
     """Loss at the output."""
     output_precision: Annotated[float | None, hint("(default: the run's, or 1)")] = None
     """Weight λ of the output loss."""
@@ -56,7 +70,8 @@ class MethodFlags:
     """How to compute eigenvalues."""
 
     method: Literal["auto", "dense", "iterative"] = "auto"
-    """Compute all eigenvalues, or only the largest and the smallest; auto: dense up to 2048 unknowns."""
+    """Compute all eigenvalues, or only the largest and the smallest; auto: dense up to 2048 unknowns of an mlp. Other
+    models have the ends of their Gauss–Newton Hessian, which leaves out the curvature of activations."""
     spectrum: bool = True
     """Draw the eigenvalues. Beyond 4096 unknowns (--method dense: 16,384) Lanczos quadrature gives their density."""
 
@@ -67,6 +82,7 @@ class HessianFlags:
     folder: config.json, metrics.jsonl, summary.json, spectra.json and figures."""
 
     network: tyro.conf.OmitArgPrefixes[HessianNetworkFlags]
+    model: tyro.conf.OmitArgPrefixes[HessianModelFlags]
     energy: tyro.conf.OmitArgPrefixes[EnergyFlags]
     method: tyro.conf.OmitArgPrefixes[MethodFlags]
     output: tyro.conf.OmitArgPrefixes[OutputFlags]

@@ -4,6 +4,7 @@ import collections
 import dataclasses
 import functools
 import itertools
+import math
 import time
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
@@ -14,14 +15,17 @@ import jax.random as jr
 import numpy as np
 
 from .. import plots, theory
+from ..data import Dataset
+from ..diagnostics import hessian_extremes
 from ..inference import Energy, as_energy
 from ..io import checks
 from ..io.progress import ProgressDisplay
-from ..network import Network, forward
-from .building import load_data
+from ..network import AbstractNetwork, Chain, Network, forward, models, resolve_precision
+from .building import load_data, network_maker, train_config
 from .config import TrainFlags
 from .display import plain_table
 from .hessian import EnergyFlags, HessianFlags, HessianNetworkFlags
+from .parsing import flag
 from .run_folder import RunFolder
 from .runner import Session
 from .trained_model import open_checkpoint, refuse_other_flags
@@ -45,8 +49,8 @@ class HessianCase(NamedTuple):
       `lanczos` or None).
     """
 
-    form: Network
-    make: Callable[[int], Network]
+    form: AbstractNetwork
+    make: Callable[[int], AbstractNetwork]
     sample: Callable[[int], Sample]
     ends: str = "dense"
     density: str | None = None
@@ -101,17 +105,45 @@ def analyse(flags: HessianFlags, session: Session) -> Row:
 def _cases(flags: HessianFlags) -> tuple[list[HessianCase], Energy]:
     """Return the networks, and their energy: flags override that of the run that trained them."""
     trained = TrainFlags()
-    if flags.network.checkpoint is None:
+    if flags.network.checkpoint is not None:
+        refuse_other_flags(flags.network, flags.model, keep=("seed",))
+        network, found = open_checkpoint(flags.network.checkpoint)
+        cases = [HessianCase(network, lambda seed: network, functools.partial(_random_sample, network))]
+        if found is not None:
+            first = _first_sample(load_data(found))
+            trained, cases = found, [cases[0]._replace(sample=lambda seed: first)]
+    elif flags.model.model == models.MLP:
+        for field in dataclasses.fields(flags.model):
+            if getattr(flags.model, field.name) != field.default:
+                raise ValueError(f"{flag(field.name)} has no effect without a --model other than mlp: leave it out.")
         cases = list(_grid(flags.network))
     else:
-        refuse_other_flags(flags.network, keep=("seed",))
-        network, found = open_checkpoint(flags.network.checkpoint)
-        if not isinstance(network, Network):
-            wrong = f"--checkpoint {flags.network.checkpoint} is not an MLP, whose Hessian has blocks"
-            raise ValueError(f"{wrong}: call mupc.diagnostics.hessian_extremes for the ends of its spectrum.")
-        sample = functools.partial(_random_sample, network) if found is None else lambda seed: _first_sample(found)
-        cases, trained = [HessianCase(network, lambda seed: network, sample)], found or trained
+        cases, trained = _models(flags)
     return [_with_method(case, flags) for case in cases], _energy(flags.energy, trained)
+
+
+def _models(flags: HessianFlags) -> tuple[list[HessianCase], TrainFlags]:
+    """Return networks of another architecture at initialisation, and the settings that a run of them would have."""
+    network, model = flags.network, flags.model
+    for name in ("hidden_layers", "in_size", "out_size"):
+        if getattr(network, name) is not None:
+            raise ValueError(f"{flag(name)} has no effect with --model {model.model}: leave it out.")
+    form = {name: getattr(network, name) for name in ("parameterisation", "skip", "init", "seed")}
+    form |= {} if network.activation is None else {"activation": network.activation}
+    first = TrainFlags(**vars(model) | form | {"blocks": None})
+    dataset = load_data(first)
+    sample, cases = _first_sample(dataset), []
+    sizes = (dict.fromkeys(given or (None,)) for given in (network.width, model.blocks))
+    for width, blocks in itertools.product(*sizes):
+        own = dataclasses.replace(first, width=width, blocks=None if blocks is None else (blocks,))
+
+        def make(seed: int, own: TrainFlags = own) -> AbstractNetwork:
+            with jax.enable_x64(False):
+                return network_maker(dataclasses.replace(own, seed=seed), dataset)()
+
+        cases.append(HessianCase(eqx.filter_eval_shape(make, network.seed), make, lambda seed: sample))
+    loss: Any = train_config(first, dataset).objective.loss
+    return cases, dataclasses.replace(first, loss=loss)
 
 
 def _energy(flags: EnergyFlags, trained: TrainFlags) -> Energy:
@@ -138,25 +170,32 @@ def _grid(flags: HessianNetworkFlags) -> Iterator[HessianCase]:
 def _initial(flags: HessianNetworkFlags, width: int, depth: int, seed: int) -> Network:
     with jax.enable_x64(False):  # the weights that `mupc train` starts from, in any mode
         in_size, out_size = (width if size is None else size for size in (flags.in_size, flags.out_size))
-        form = {name: getattr(flags, name) for name in ("activation", "parameterisation", "skip", "init")}
+        form = {name: getattr(flags, name) for name in ("parameterisation", "skip", "init")}
+        form["activation"] = flags.activation or "linear"
         return Network(in_size, out_size, width, depth, **form, key=jr.key(checks.seed(seed)))
 
 
-def _random_sample(form: Network, seed: int) -> Sample:
+def _random_sample(form: AbstractNetwork, seed: int) -> Sample:
     """Draw a standard normal input and a random class."""
+    if len(form.output_shape) > 1:
+        raise ValueError("--checkpoint is a file of a network for texts, which has no sample: give its run folder.")
     rng = np.random.default_rng(seed % 2**64)  # numpy's seeds are not negative
     return rng.standard_normal(form.in_size), np.eye(form.out_size)[rng.integers(form.out_size)]
 
 
-def _first_sample(trained: TrainFlags) -> Sample:
-    """Return the first training sample of a run."""
-    dataset = load_data(trained)
+def _first_sample(dataset: Dataset) -> Sample:
+    """Return the first training sample."""
     return dataset.normalisation(dataset.train.raw[:1])[0], dataset.encode(dataset.train.targets[:1])[0]
 
 
 def _with_method(case: HessianCase, flags: HessianFlags) -> HessianCase:
     """Choose the method for a network of this size."""
     form, wanted = case.form, flags.method.method
+    if not isinstance(form, Network):
+        for given, written in ((wanted == "dense", "--method dense"), (flags.energy.free_input, "--free-input")):
+            if given:
+                raise ValueError(f"{written} is for an mlp, and other models have no matrix here: leave it out.")
+        return case._replace(ends="iterative")
     size = form.width * form.hidden_layers + flags.energy.free_input * form.in_size
     if wanted == "dense" and size > theory.DENSE_LIMIT:
         raise ValueError(
@@ -175,6 +214,9 @@ def find_ends(case: HessianCase, seed: int, energy: Energy, free_input: bool) ->
     network = case.make(seed)
     point: Any = (None, None, None)
     with jax.enable_x64(True):
+        if not isinstance(network, Network):
+            ends = _matrix_free(network, case.sample(seed), energy)
+            return HessianEnds(seed, ends, None, time.perf_counter() - begin)
         if not theory.is_quadratic(network, energy):
             x, y = case.sample(seed)
             point = (x, y, forward(network, x[None])[0])
@@ -185,6 +227,19 @@ def find_ends(case: HessianCase, seed: int, energy: Energy, free_input: bool) ->
         else:
             ends = theory.condition_number(network, *point, method=case.ends, **options)
     return HessianEnds(seed, ends, spectrum, time.perf_counter() - begin)
+
+
+def _matrix_free(network: AbstractNetwork, sample: Sample, energy: Energy) -> theory.Condition:
+    """Return the ends of the spectrum at the forward pass of a sample, in float64."""
+    network = jax.tree.map(lambda weight: weight.astype(float), network)
+    ends = hessian_extremes(network, *(part[None] for part in sample), energy=energy)
+    return theory.Condition(float(ends.largest[0]), float(ends.smallest[0]), _unknowns(network))
+
+
+def _unknowns(form: AbstractNetwork) -> int:
+    sample = jax.ShapeDtypeStruct((1, form.in_size), float)
+    latents, _ = eqx.filter_eval_shape(form.forward_pass, sample, resolve_precision(None, form))
+    return sum(math.prod(leaf.shape) for leaf in jax.tree.leaves(latents))
 
 
 def _row(case: HessianCase, found: list[HessianEnds]) -> Row:
@@ -215,13 +270,11 @@ def _spectrum(case: HessianCase, found: list[HessianEnds]) -> list[Row]:
 
 def _resolved(flags: HessianFlags, cases: list[HessianCase], energy: Energy) -> Row:
     """Return all settings as used."""
-    first = cases[0].form
     return {
         **dataclasses.asdict(flags.network),
+        **dataclasses.asdict(flags.model),
         "networks": [_sizes(case.form) for case in cases],
-        "activation": first.activation.name,
-        "parameterisation": first.parameterisation,
-        "skip": first.skip,
+        **_description(cases[0].form),
         "loss": energy.loss,
         "output_precision": energy.output_precision,
         "activity_decay": energy.activity_decay,
@@ -230,8 +283,24 @@ def _resolved(flags: HessianFlags, cases: list[HessianCase], energy: Energy) -> 
     }
 
 
-def _sizes(form: Network) -> dict[str, int]:
-    return {name: getattr(form, name) for name in SIZES}
+def _description(form: AbstractNetwork) -> Row:
+    """Return what all networks have in common."""
+    if isinstance(form, Network):
+        return {"activation": form.activation.name, "parameterisation": form.parameterisation, "skip": form.skip}
+    recipe = _recipe(form)
+    return {"model": recipe["model"], **{name: recipe[name] for name in ("activation", "parameterisation")}}
+
+
+def _recipe(form: AbstractNetwork) -> Row:
+    assert isinstance(form, Chain) and form.recipe is not None  # files hold no others
+    return {"model": form.recipe.model, **dict(form.recipe.arguments)}
+
+
+def _sizes(form: AbstractNetwork) -> dict[str, int]:
+    if isinstance(form, Network):
+        return {name: getattr(form, name) for name in SIZES}
+    size = {"width": _recipe(form)["width"], "hidden_layers": form.layer_count - 1}
+    return size | {"in_size": form.in_size, "out_size": form.out_size}
 
 
 def _name(sizes: Row) -> str:
@@ -252,9 +321,10 @@ def _line(row: Row) -> str:
 
 def _title(cases: list[HessianCase], flags: HessianNetworkFlags, energy: Energy) -> str:
     form = cases[0].form
-    parts = [f"activity Hessian of {flags.checkpoint or 'initial networks'}", form.activation.name]
-    parts += [form.parameterisation, f"skip {form.skip}"]
-    parts += [] if theory.is_quadratic(form, energy) else ["at the forward pass of a sample"]
+    described = (f"skip {value}" if name == "skip" else value for name, value in _description(form).items())
+    parts = [f"activity Hessian of {flags.checkpoint or 'initial networks'}", *described]
+    quadratic = isinstance(form, Network) and theory.is_quadratic(form, energy)
+    parts += [] if quadratic else ["at the forward pass of a sample"]
     parts += [f"medians of {flags.seeds} seeds"] if flags.seeds > 1 else []
     return ", ".join(parts)
 

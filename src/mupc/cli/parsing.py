@@ -2,6 +2,7 @@
 
 import dataclasses
 import difflib
+import re
 import typing
 from collections.abc import Iterator
 from typing import Any, TypeVar
@@ -30,10 +31,15 @@ SPELLINGS = {
     "MonteCarlo": "--solver monte-carlo",
     "PC": "--method pc",
     "BP": "--method bp",
+    "Network": "--model mlp",
 }
 """Arguments and classes of the library whose flags have other names."""
 SYNONYMS = {"depth": ("hidden_layers",), "beta": ("activity_lr", "nudge"), "lr": ("weight_lr", "activity_lr")}
 """Names that other programs give to settings."""
+
+
+_NO_MATCH = re.compile(r"no type matching .* could be instantiated from \[(.*)\]\. Got errors")
+"""What tyro says of several values, before it lists an error for each of their types."""
 
 
 def flag(name: str) -> str:
@@ -66,7 +72,10 @@ def _describe(event: _errors.ParseErrorEvent, flags: type[Any]) -> str | None:
             return str(checks.unknown(argument.display_name(), value, known))
         case _errors.InstantiationFailure(argument=argument, message=message):
             about = "" if argument is None else f" {_name(argument)}"
-            return f"error parsing{about}: {' '.join(message.split()).rstrip('.')};"
+            reason = " ".join(message.split()).rstrip(".")
+            if found := _NO_MATCH.match(reason):
+                return f"{about.strip()} takes {argument and argument.lowered.metavar}, got {found[1]};"
+            return f"error parsing{about}: {reason};"
         case _errors.MissingArgs(missing_arguments=missing):
             return f"missing: {', '.join(_name(each.arg) for each in missing)};"
         case _errors.BadValue(argument=argument):

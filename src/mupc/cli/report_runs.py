@@ -9,6 +9,7 @@ from typing import Any, TypeGuard
 
 from ..io import counted
 from ..training import BACK_TO
+from .building import foreign_flags
 from .config import TrainFlags, from_dict, read
 from .run_folder import METRICS
 from .sweep import DATABASE, RESULTS
@@ -22,7 +23,7 @@ class RecordedRun:
     """A run folder as it was found.
 
     - `name`: of the folder, or its whole path where names of folders are the same.
-    - `about`: the content of config.json. `settings`: those of the run, as written.
+    - `about`: the content of config.json. `settings`: those of the run, as written, without those of other models.
     - `flags`: the same settings as flags; None for a run that this version of mupc cannot repeat.
     - `records`: the lines of metrics.jsonl, without those from which training went back.
     - `summary`: the content of summary.json, empty for a run that goes on or was killed.
@@ -124,6 +125,8 @@ def _read_run(folder: Path, name: str) -> RecordedRun:
     elif problem:
         damaged.append(f"summary.json {problem}. {cure}")
     found = dict(file.settings)
+    for other in [] if flags is None else foreign_flags(flags.model):
+        found.pop(other, None)
     return RecordedRun(folder, name, about, found, flags, records, summary, tuple(missing), tuple(damaged))
 
 

@@ -21,6 +21,7 @@ from .building import (
     as_used,
     build,
     check_run,
+    idle_flags,
     load_data,
     make_algorithm,
     make_energy,
@@ -65,9 +66,12 @@ class CellTrainer:
             _dataset(self.config(first | {"data": data}))
 
     def config(self, settings: CellSettings) -> TrainFlags:
-        """Return the configuration of a cell."""
+        """Return the configuration of a cell. In a grid of methods, each has those shared settings that act on it."""
         values = {**self.plan.config, **settings, "data_dir": self.data_dir}
-        return from_dict(values, "the sweep", self.plan.format)
+        flags = from_dict(values, "the sweep", self.plan.format)
+        varied = {axis.name for axis in self.plan.axes}
+        idle = [name for name in idle_flags(flags) if name not in varied] if "method" in varied else []
+        return dataclasses.replace(flags, **{name: getattr(TrainFlags, name) for name in idle})
 
     def as_used(self, settings: CellSettings) -> TrainFlags:
         """Return the configuration of a cell as it is used, for any machine."""
@@ -269,7 +273,7 @@ def _save(sweep: Sweep, trainer: CellTrainer, folder: RunFolder | None, summary:
         if summary["best"] is not None:
             best = trainer.as_used(summary["best"]["config"])
             folder.write(BEST, {"format": FORMAT, "config": vars(best), "best": summary["best"]})
-            draw_sweep(sweep.plan, summary, folder)
+            draw_sweep(sweep.plan, summary, folder, str(best.loss))
 
 
 def _message(summary: Summary, again: str) -> str:

@@ -103,13 +103,13 @@ def _conclusions(plan: SweepPlan, summary: Summary) -> list[str]:
     return lines
 
 
-def draw_sweep(plan: SweepPlan, summary: Summary, folder: RunFolder) -> None:
+def draw_sweep(plan: SweepPlan, summary: Summary, folder: RunFolder, loss: str) -> None:
     """Draw contours over both learning rates (for a sampler: over its first two numbers) at the best of all other
-    settings. Otherwise draw lines over one number, and nothing if no number varies."""
+    settings. Otherwise draw lines over one number, and nothing if no number varies. Name
+    the `loss`, unless it varies."""
     names = [axis.name for axis in plan.axes if axis.name != "seed" and len(set(axis.numbers)) > 1]
     cells = [cell for cell in summary["cells"] if cell["state"] == "complete"]
-    loss = plots.LOSSES.get(str(plan.config.get("loss")), "")
-    value = OBJECTIVES[plan.objective] + f" ({loss})" * bool(loss)
+    value = OBJECTIVES[plan.objective] + f" ({plots.LOSSES[loss]})" * ("loss" in plan.config)
     pair = RATES if set(RATES) <= set(names) else tuple(names[:2]) if plan.sampler else ()
     if len(pair) == 2:
         best = summary["best"]["settings"]

@@ -1,6 +1,7 @@
 """Train as the flags of `mupc train` say, and write the run folder."""
 
 import contextlib
+import dataclasses
 import math
 import time
 import warnings
@@ -17,7 +18,7 @@ from .. import plots
 from ..data import Dataset, targets_warning
 from ..diagnostics import CreditReach, algorithm_reach
 from ..io import checks, counted, find_checkpoint, gather_texts, is_first_process, json_ready, only_writer
-from ..learning import BP, SCHEDULES, AbstractAlgorithm, AbstractRelaxingAlgorithm, Amortised
+from ..learning import BP, SCHEDULES, AbstractAlgorithm, AbstractRelaxingAlgorithm
 from ..network import DATA, LAYERS, AbstractNetwork
 from ..prediction import RUN_MODEL, RUN_SCHEMA, Model, how_to_go_on, run_schema, save
 from ..training import BACK_TO, FitResult, TrainConfig, TrainStatus, fit
@@ -42,12 +43,12 @@ def train(
     mesh = parse_devices(machines.devices, (DATA, LAYERS))
     dataset = load_data(given)
     with number_format(given.precision):
-        network, algorithm = build(given, dataset)
+        network, algorithm = build(given, dataset, mesh)
         flags, rules = as_used(given, dataset, network, algorithm), stopping_rules(safety)
         train_config(flags, dataset, **rules).check(network, dataset, algorithm)
         if not is_first_process():
             return _follow(flags, dataset, network, algorithm, safety, session, mesh)
-        for line in notes(given, flags):
+        for line in notes(flags):
             session.say(f"note: {line}")
         new, name = safety.resume is None, f"{Path(flags.data).stem}-{flags.method}"
         folder = RunFolder(
@@ -77,7 +78,7 @@ def train(
                 if new:
                     folder.discard()
                 raise _explained(error, folder.path) from error
-    conclude(given, summary, session)
+    conclude(dataclasses.replace(given, loss=flags.loss), summary, session)
     return summary
 
 
@@ -95,7 +96,7 @@ def _follow(
     if safety.keep:
         settings = pick(safety, TrainConfig) | settings | {"checkpoints": Path(folder) / RUN_MODEL.parent}
     config = train_config(flags, dataset, **settings)
-    hooks: Any = {"metrics": {"regime": lambda _: None}, "callbacks": [lambda _: None], "stop": session.interruption}
+    hooks: Any = {"callbacks": [lambda _: None], "stop": session.interruption}
     with session.interruption.gracefully():
         result = fit(network, dataset, algorithm, config=config, mesh=mesh, **hooks)
     return {"diverged": result.diverged, "message": result.message, "interrupted": result.stopped}
@@ -116,7 +117,7 @@ def _more_patient(folder: RunFolder, safety: SafetyFlags) -> bool:
 def _model(network: AbstractNetwork, dataset: Dataset, flags: TrainFlags, algorithm: AbstractAlgorithm) -> Model:
     """Return a network with everything that prediction needs."""
     relaxation = algorithm.relaxation if isinstance(algorithm, AbstractRelaxingAlgorithm) else None
-    return Model(network, dataset.schema, flags.loss, dataset.name, relaxation)
+    return Model(network, dataset.schema, str(flags.loss), dataset.name, relaxation)
 
 
 def _check_same_data(folder: RunFolder, schema: Record) -> None:
@@ -162,8 +163,9 @@ def _describe_longer(config: TrainConfig, step: int, dataset: Dataset) -> str:
 class Recorder:
     """A callback of `fit` that writes each record to the run folder and shows it.
 
-    `records` has all records, including those of the run that this one goes on with (`past`); `network` is the latest.
-    The `schema` is written with the first record: a run to go on with was then found to have the same data.
+    `records` has all records, including those of the run that this one goes on with (`past`); `network` and `memory`
+    are the latest. The `schema` is written with the first record: a run to go on with was then found to have the same
+    data.
     """
 
     def __init__(
@@ -171,6 +173,7 @@ class Recorder:
     ) -> None:
         self.folder, self.schema, self.tensorboard, self.records = folder, schema, tensorboard, past
         self.network: AbstractNetwork | None = None
+        self.memory: Any = None
         self.progress = TrainProgress(console)
         self._events: Any = None
 
@@ -178,7 +181,7 @@ class Recorder:
         if self.network is None:
             self.folder.write(RUN_SCHEMA, self.schema)
             (self.folder.path / RUN_MODEL).unlink(missing_ok=True)
-        record, self.network = status.record, status.network
+        record, self.network, self.memory = status.record, status.network, status.memory
         if self.tensorboard:
             self._log(record)
         self.records.append(record)
@@ -212,19 +215,23 @@ class ReachMeter:
         self.x = dataset.normalisation(dataset.train.raw[batch])
         self.y = dataset.encode(dataset.train.targets[batch])
 
-    def regime(self, network: AbstractNetwork) -> str | None:
-        """Return the regime in which a network would take its next step: a metric of `fit`."""
-        found = self.reach(network)
-        return None if found is None else found.regime
+    def record_reach(self, status: TrainStatus) -> None:
+        """Add the regime in which a network would take its next step to its record, and count the layers that it would
+        teach: a callback of `fit`. The summary then says of the last network what its record says."""
+        found = self.reach(status.network, status.memory)
+        status.record["regime"] = None if found is None else found.regime
+        if found is not None and "learning_layers" in status.record:
+            status.record["learning_layers"] = found.learning_layers
 
-    def reach(self, network: AbstractNetwork) -> CreditReach | None:
-        """Return the credit reach of a network; None for backpropagation itself, for an amortised start, whose second
-        network is not at hand here, or if the network is not finite any more."""
-        if isinstance(self.algorithm, BP | Amortised):
+    def reach(self, network: AbstractNetwork, memory: Any) -> CreditReach | None:
+        """Return the credit reach of a network with what the algorithm has learnt itself; None for backpropagation, or
+        if the network is not finite any more."""
+        if isinstance(self.algorithm, BP):
             return None
         config = self.config
         settings: Any = {"energy": config.energy, "precision": config.precision, "optimiser": config.optimiser}
-        found = algorithm_reach(network, self.algorithm, self.x, self.y, base=config.base(network), **settings)
+        settings |= {"base": config.base(network), "memory": memory}
+        found = algorithm_reach(network, self.algorithm, self.x, self.y, **settings)
         return found if np.all(np.isfinite(found.gradient_norms)) else None
 
 
@@ -263,16 +270,17 @@ def _run(
     with recorder.progress, warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)  # about divergence, which the last lines tell
         try:
-            hooks: Any = {"metrics": {"regime": meter.regime}, "callbacks": [recorder], "stop": session.interruption}
+            hooks: Any = {"callbacks": [meter.record_reach, recorder], "stop": session.interruption}
             result = fit(network, dataset, algorithm, config=config, mesh=mesh, **hooks)
         except KeyboardInterrupt:
             if not records:
                 raise
-    latest = (recorder.network or network) if result is None else result.network
+    ended = recorder if result is None else result
+    latest = ended.network or network
     save(folder.path / RUN_MODEL, _model(latest, dataset, flags, algorithm))
-    reach = json_ready(summarise_reach(meter.reach(latest), flags, records))
+    reach = json_ready(summarise_reach(meter.reach(latest, ended.memory), flags, records))
     curve = {folder.path.name: [record for record in records if BACK_TO not in record]}
-    plots.draw_learning_curve(curve, folder.figure("learning-curve"), flags.loss)
+    plots.draw_learning_curve(curve, folder.figure("learning-curve"), str(flags.loss))
     if "entry_sizes" in reach:
         plots.draw_credit_reach(reach, folder.figure("credit-reach"))
     results = {

@@ -5,11 +5,11 @@ import math
 from typing import Any
 
 from ..diagnostics import LEARNING_LIMITS, UNLIKE, CreditReach
-from ..inference import ErrorSpace
+from ..inference import CROSS_ENTROPY, ErrorSpace
 from ..io.progress import clock, percent
 from ..learning import PC
 from ..training import BACK_TO, SCORES, FitResult
-from .building import METHODS, given_flags, solver_name
+from .building import solver_name
 from .config import TrainFlags
 from .flags import ACTIVITY_LR, DEFAULT_SOLVERS, SOLVER
 from .parsing import flag
@@ -29,11 +29,9 @@ Record = dict[str, Any]
 Summary = dict[str, Any]
 
 
-def notes(given: TrainFlags, used: TrainFlags) -> list[str]:
-    """Return what a user should know before a run begins: flags without an effect, and steps that cost much."""
-    if not METHODS[used.method].infers:
-        without = given_flags(given, "solver", "output_precision", "activity_decay").values()
-        return [f"{written} has no effect with --method {used.method}" for written in without]
+def notes(used: TrainFlags) -> list[str]:
+    """Return what a user should know before a run begins: an energy that may have no minimum, and steps that cost
+    much."""
     if used.method == "ep" and used.activation not in BOUNDED:
         bounded = " or ".join(BOUNDED)
         return [f"the energy of ep has a minimum for all weights only with a bounded --activation: {bounded}"]
@@ -85,12 +83,22 @@ def instabilities(flags: TrainFlags, records: list[Record]) -> list[str]:
             rise = f"from {best['train_loss']:.3g} at step {best['step']} to {last['train_loss']:.3g}"
             falling = ", or use --schedule cosine" if flags.schedule == "constant" else ""
             found.append(f"training became unstable: the loss rose {rise}; {cure}{falling}")
-        raised = flags.activity_decay or flags.weight_decay or flags.orthogonality or flags.temperature
-        start = math.inf if raised else (flags.output_precision or math.inf) * last["train_loss"]
-        if last["energy"] > 1.01 * start:
+        start = energy_at_start(flags, last["train_loss"])
+        if last["energy"] > start + 0.01 * abs(start):
             rise = f"from {start:.3g} to {last['energy']:.3g}"
             found.append(f"inference raised the energy {rise} instead of lowering it; lower --activity-lr")
     return found
+
+
+def energy_at_start(flags: TrainFlags, loss: float) -> float:
+    """Return the energy that inference starts from and then lowers: that of the forward pass with the largest nudge.
+    Infinity if another one is recorded, or if something else may raise it."""
+    raised = flags.activity_decay or flags.weight_decay or flags.orthogonality or flags.temperature
+    if flags.method not in ("pc", "nudged") or flags.output_precision is None or raised:
+        return math.inf
+    sign = -1 if flags.nudge_sign == "negative" else 1
+    nudges = [nudge for nudge in (flags.nudge, flags.final_nudge) if nudge is not None]
+    return max((sign * nudge for nudge in nudges), default=1.0) * flags.output_precision * loss
 
 
 def conclude(flags: TrainFlags, summary: Summary, session: Session) -> None:
@@ -123,8 +131,8 @@ def describe_quality(flags: TrainFlags, summary: Summary) -> str:
     if mae is not None:
         known = "unknown" if r2 is None else f"{r2:.3f}"
         return f"{split} R² {known}, MAE {mae:.4g} and RMSE {rmse:.4g} in units of the targets"
-    what = " (½ the sum over outputs)" if flags.loss == "mse" else ""
-    return f"{'training' if split == 'train' else split} loss {summary[f'{split}_loss']:.4f}{what}"
+    what = "cross-entropy in nats" if flags.loss == CROSS_ENTROPY else "½ the sum over outputs"
+    return f"{'training' if split == 'train' else split} loss {summary[f'{split}_loss']:.4f} ({what})"
 
 
 def summarise_reach(found: CreditReach | None, flags: TrainFlags, records: list[Record]) -> Record:

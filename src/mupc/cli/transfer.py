@@ -1,17 +1,17 @@
 """`mupc transfer`: its flags. `transfer_job.py` does the work, once the flags are parsed."""
 
 import dataclasses
-from typing import Annotated, Literal
+from typing import Annotated
 
 import tyro
 
 from ..sweep import ACTIVITY_LRS, WEIGHT_FACTORS
 from .flags import (
-    SOLVER,
     FigureFlags,
     FormFlags,
     InferenceSteps,
-    Loss,
+    LossFlag,
+    Method,
     ModelFlags,
     OutputPrecision,
     Solver,
@@ -92,13 +92,14 @@ class TransferLearningFlags:
     """Passes through the training data; may be a fraction."""
     batch_size: int = 64
     """Samples per step."""
-    method: Literal["pc", "bp"] = "pc"
-    """Predictive coding, or backpropagation as a baseline on the same networks."""
-    solver: Annotated[Solver | None, hint(f"(default: {TUNED_SOLVER}; other models {SOLVER})")] = None
+    method: Method = "pc"
+    """Predictive coding, backpropagation, or one of their relatives, with the settings that `mupc train` has by
+    default."""
+    solver: Annotated[Solver | None, hint(f"(default: {TUNED_SOLVER}; other models that of `mupc train`)")] = None
     """How to infer. The rates of gd and adam are tuned, too."""
     inference_steps: InferenceSteps = None
     """Steps of inference per batch."""
-    loss: Loss = "mse"
+    loss: LossFlag = None
     """Loss at the output."""
     output_precision: OutputPrecision = None
     """Weight λ of the output loss in the energy."""

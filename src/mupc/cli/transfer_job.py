@@ -19,6 +19,7 @@ from ..data import Dataset
 from ..inference import Energy
 from ..io import checks, counted, json_ready
 from ..io.progress import ProgressDisplay, clock, percent
+from ..learning import ALM, AbstractSolving
 from ..network import models
 from ..sweep import ACTIVITY_LRS, AT_EDGE, NetworkSize, Transfer, TransferCell, TransferSolver, weight_lrs
 from ..sweep import transfer as tune_and_train
@@ -34,14 +35,14 @@ from .building import (
 )
 from .config import FORMAT, TrainFlags, pick, read, typed
 from .display import plain_table
-from .flags import ACTIVITY_LR, SOLVER, NetworkFlags, SourceFlags, UpdateFlags
+from .flags import ACTIVITY_LR, DEFAULT_SOLVERS, NetworkFlags, SourceFlags, UpdateFlags
 from .parsing import flag
 from .run_folder import METRICS, RunFolder
 from .runner import FAILURE, CommandResult, Session
 from .train_report import notes
 from .transfer import TRANSFER_SIZES, TUNED_SOLVER, TransferFlags
 
-CHOSEN = ("solver", "rate_scaling", "schedule", "task", "test", "init", "output_precision", "precision")
+CHOSEN = ("solver", "rate_scaling", "schedule", "task", "test", "init", "loss", "output_precision", "precision")
 """Settings whose defaults follow others."""
 EARLIER = {"one_hot": False, "method": "pc", "solver": "gd", "model": "mlp", "split": False}
 EARLIER |= vars(UpdateFlags(rate_scaling="none", schedule="constant"))
@@ -87,7 +88,7 @@ def transfer(flags: TransferFlags, session: Session) -> CommandResult:
     results, message = ({}, done.message) if found is None else (summarise_transfer(found), "")
     summary = folder.write_summary(results, begin, message, interrupted=found is None)
     if found is not None:
-        draw_losses(found, folder.figure("transfer"), plots.LOSSES[flags.learning.loss])
+        draw_losses(found, folder.figure("transfer"), plots.LOSSES[config["loss"]])
         show_transfer(found, folder.path, session)
     if summary.get("diverged"):
         return CommandResult(summary, "the large network diverged with the rates of the small one.", FAILURE)
@@ -105,9 +106,9 @@ def _small_network(flags: TransferFlags) -> tuple[TrainFlags, dict[str, int]]:
             raise ValueError(f"{flag(name)} has no effect with --model {form.model}: leave it out.")
         if value is not None:
             sizes[name] = checks.integer(name, _one_number(value) if name == "blocks" else value, 1)
-    if flags.learning.method == "pc":
-        solver = TUNED_SOLVER if form.model == "mlp" else SOLVER
-        learning = learning | {"solver": flags.learning.solver or solver}
+    if flags.learning.method in DEFAULT_SOLVERS and flags.learning.solver is None:
+        solver = TUNED_SOLVER if form.model == "mlp" else DEFAULT_SOLVERS[flags.learning.method]
+        learning = learning | {"solver": solver}
     own: dict[str, Any] = {name: value for name, value in sizes.items() if hasattr(TrainFlags, name)}
     if "blocks" in own:
         own["blocks"] = (own["blocks"],)
@@ -132,7 +133,7 @@ def _as_used(
         network = eqx.filter_eval_shape(network_maker(small, dataset))
         algorithm = make_algorithm(small, network)
         used = as_used(small, dataset, network, algorithm)
-    for line in notes(small, used):
+    for line in notes(used):
         session.say(f"note: {line}")
     session.say(f"small network: {train_config(small, dataset).describe_rates(network)}")
     groups = (flags.data, form, grid, flags.learning, flags.updates)
@@ -143,13 +144,18 @@ def _as_used(
         config["weight_lrs"] = weight_lrs(used.weight_lr)
     if used.solver not in ACTIVITY_LR:
         if grid.activity_lrs is not None:
-            which = "--method bp" if used.solver is None else f"--solver {used.solver}"
-            users = " or ".join(ACTIVITY_LR)
-            raise ValueError(f"--activity-lrs has no effect with {which}: leave it out, or use --solver {users}.")
+            users = f"--solver {' or '.join(ACTIVITY_LR)}"
+            which, users = ("method", "--method pc") if used.solver is None else ("solver", users)
+            wrong = f"--activity-lrs has no effect with {flag(which)} {getattr(used, which)}"
+            raise ValueError(f"{wrong}: leave it out, or use {users}.")
+        if isinstance(algorithm, ALM) and small.inference_steps is None:
+            algorithm = dataclasses.replace(algorithm, steps=None)  # twice the layers of each network
         return algorithm, config
     if grid.activity_lrs is None:
         config["activity_lrs"] = ACTIVITY_LRS
-    return SOLVERS[used.solver].make, config
+    assert isinstance(algorithm, AbstractSolving)
+    make = SOLVERS[used.solver].make
+    return lambda lr, steps: dataclasses.replace(algorithm, solver=make(lr, steps)), config
 
 
 @contextlib.contextmanager

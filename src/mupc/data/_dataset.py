@@ -104,12 +104,19 @@ class SampleSource:
             if targets.ndim != 2 or targets.shape[1] != size:
                 raise DataError(f"targets have shape {targets.shape}", f"pass values of shape (n, {size})")
             return self.schema.scale(targets)
-        if targets.ndim != len(self.output_shape) or not np.issubdtype(targets.dtype, np.integer):
-            shape = "(n,)" if self.schema.context is None else f"(n, {self.schema.context})"
-            raise DataError(f"labels are {targets.dtype} of shape {targets.shape}", f"pass integers of shape {shape}")
-        if len(targets) and not 0 <= targets.min() <= targets.max() < size:
-            raise DataError(f"labels run from {targets.min()} to {targets.max()}", f"pass labels 0 to {size - 1}")
+        self._check_labels("labels", targets)
         return one_hot(targets, size)
+
+    def _check_labels(self, what: str, targets: np.ndarray) -> None:
+        """Refuse labels, or for a text tokens, of a wrong shape, and those that are not there."""
+        context, size = self.schema.context, self.output_shape[-1]
+        if targets.shape[1:] != self.output_shape[:-1] or not np.issubdtype(targets.dtype, np.integer):
+            shape = "(n,)" if context is None else f"(n, {context})"
+            raise DataError(f"{what} are {targets.dtype} of shape {targets.shape}", f"pass integers of shape {shape}")
+        if len(targets) and not 0 <= targets.min() <= targets.max() < size:
+            raise DataError(
+                f"{what} run from {targets.min()} to {targets.max()}", f"pass whole numbers 0 to {size - 1}"
+            )
 
 
 @dataclass(frozen=True, eq=False)
@@ -134,6 +141,13 @@ class Dataset(SampleSource):
     schema: Schema
     official: bool
     source: str
+
+    def __post_init__(self) -> None:
+        for name in ("train", "test", "validation") if self.classes is not None else ():
+            if (split := getattr(self, name)) is not None:
+                self._check_labels(f"labels of {self.name} ({name})", split.targets)
+                if self.schema.context is not None:
+                    self._check_labels(f"characters of {self.name} ({name})", split.raw)
 
     @cached_property
     def x_train(self) -> np.ndarray:

@@ -37,6 +37,13 @@ class Normalisation:
             weak = float(getattr(self, field.name)) if value.ndim == 0 else value
             object.__setattr__(self, field.name, weak)
 
+    def __repr__(self) -> str:
+        shown = (
+            f"{name}={value.dtype}{value.shape}" if isinstance(value, np.ndarray) else f"{name}={value!r}"
+            for name, value in vars(self).items()
+        )
+        return f"Normalisation({', '.join(shown)})"
+
     def __call__(self, raw: Any) -> Any:
         return (raw.astype("float32") * self.scale - self.mean) / self.std
 

@@ -57,13 +57,14 @@ Batch = tuple[ArrayLike, ArrayLike]
 
 class NetworkShape(NamedTuple):
     """The size of a network (its depth counts hidden layers or blocks; None: the model has only one), the axes of the
-    check that it is part of, and how large its weight updates have to be next to those of the base size; None: nothing
-    is promised."""
+    check that it is part of, how large its weight updates have to be next to those of the base size (None: nothing is
+    promised), and whether its learning rates are scaled."""
 
     width: int
     hidden_layers: int | None
     axes: tuple[str, ...]
     updates: Updates | None = None
+    scaled: bool = False
 
 
 ShapeSizes = tuple[NetworkShape, tuple[CoordinateSize, ...]]
@@ -285,7 +286,7 @@ def measure_shapes(data: Dataset | Batch, settings: CoordinateSettings) -> Itera
                 for seed, step in itertools.product(seeds, range(settings.steps + 1))
                 for group in group_sizes(quantity, values[seed, step], form.layer_count - 1)
             )
-            yield shape._replace(updates=settings.promised_updates(form)), tuple(rows)
+            yield shape._replace(updates=settings.promised_updates(form), scaled=base is not None), tuple(rows)
 
     return each()
 
@@ -313,7 +314,7 @@ def judge_shapes(measured: Sequence[ShapeSizes], parameterisation: str) -> Coord
     updates = {(shape.width, shape.hidden_layers): shape.updates for shape, _ in measured}
     for axis in ("width", "depth"):
         if rows := [size for shape, sizes in measured if axis in shape.axes for size in sizes]:
-            slopes += judge_slopes(rows, axis, parameterisation, updates)
+            slopes += judge_slopes(rows, axis, parameterisation, updates, measured[0][0].scaled)
     return CoordinateCheck(tuple(size for _, sizes in measured for size in sizes), tuple(slopes))
 
 

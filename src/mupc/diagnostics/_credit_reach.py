@@ -1,7 +1,7 @@
 """Credit reach: how many layers really learn from a solution of inference."""
 
 import dataclasses
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -180,15 +180,15 @@ def algorithm_reach(
     precision: str | None = None,
     optimiser: str = "adam",
     base: BaseSize | None = None,
+    memory: Any = None,
 ) -> CreditReach:
     """Measure how far down the weight gradients of any algorithm reach, and how close they are to backpropagation's.
 
     For `mupc.PC` this is `mupc.credit_reach` of what its solver finds. Other algorithms do not have shares of the
-    energy, and those whose gradients point elsewhere are `unlike backprop`. What an algorithm has learnt itself, such
-    as the second network of `mupc.Amortised`, is not used.
+    energy, and those whose gradients point elsewhere are `unlike backprop`.
 
     **Arguments:** the network, the algorithm, inputs and targets of a batch, `energy`, `precision` and `optimiser` as
-    `mupc.fit` takes them, and `base` as for `mupc.credit_reach`.
+    `mupc.fit` takes them, `base` as for `mupc.credit_reach`, and `memory` as for `mupc.algorithm_gradients`.
 
     **Example:**
 
@@ -206,7 +206,7 @@ def algorithm_reach(
         solution = infer(network, x, y, algorithm.solver, energy=energy, precision=precision)
         return credit_reach(network, solution, x, y, optimiser=optimiser, base=base)
     plain = _without_penalties(energy)
-    gradients = algorithm_gradients(network, algorithm, x, y, energy=plain, precision=precision)
+    gradients = algorithm_gradients(network, algorithm, x, y, energy=plain, precision=precision, memory=memory)
     return _compare(gradients, backprop_gradients(network, x, y, energy=plain), optimiser, None, base)
 
 
@@ -227,6 +227,8 @@ def _compare(
         checks.number("epsilon", epsilon, at_least=0)
     if base is not None and gradients.why_no_rate_rule is not None:
         raise checks.ArgumentError("base", f"has no rule for {gradients.why_no_rate_rule}.", "Leave it out.")
+    for size in base or ():
+        checks.integer("base", size, 1)
     pc = _rows(gradients)
     bp = [np.full_like(row, np.nan) for row in pc] if exact is None else _rows(exact)
     norms, backprop_norms = (np.array([np.linalg.norm(row) for row in rows]) for rows in (pc, bp))

@@ -86,8 +86,8 @@ MEANINGS = {
         "with a small output precision, or more inference steps",
     ),
     "weight updates": (
-        "weights move too far in {more} networks: learning rates are not scaled with the size of the network, or in "
-        "small ones gradients are as small as the optimiser's ε",
+        "weights move too far in {more} networks: {rates}, or in small ones gradients are as small as the optimiser's "
+        "ε",
         "weights move too little in {more} networks: gradients fall to the optimiser's ε and below; use "
         "mupc.ErrorSpace with a small output precision. With SGD, scale learning rates with the size of the network",
     ),
@@ -101,6 +101,7 @@ RATE = (
     "The moves of more weights add up in {more} networks: without rate scaling expect up to +0.5 with Adam, and the "
     "best rate to fall with size"
 )
+SMALL = "Rates are scaled, but for networks that are large enough: compare larger ones"
 UNCLEAR = "the interval is too wide to tell: take more seeds, or more sizes"
 DEGENERATE = "some sizes are zero or not finite: the signal is lost or overflows, or training diverges"
 
@@ -259,9 +260,10 @@ def judge_slopes(
     axis: str,
     parameterisation: str,
     updates: Mapping[Size, Updates | None],
+    scaled: bool = False,
 ) -> Iterator[Slope]:
     """Fit and judge the slopes of sizes that were measured over one axis. `updates` has the weight updates that are
-    promised, by width and depth; where it has none, they are not judged."""
+    promised, by width and depth; where it has none, they are not judged. `scaled`: whether learning rates were."""
     last = max(size.step for size in sizes)
     stages = [("at init", range(1), FORWARD), ("first step", range(1), LEARNING)]
     if last:
@@ -275,7 +277,8 @@ def judge_slopes(
         if key[0] in steps and key[1] in promises and complete:
             factors = [_update_factor(row, updates) if key[1] == "weight updates" else 1.0 for row in rows]
             if None not in factors:
-                yield _judge(rows, axis, stage, promises[key[1]], READOUT[parameterisation], np.array(factors))
+                promise = promises[key[1]]
+                yield _judge(rows, axis, stage, promise, READOUT[parameterisation], np.array(factors), scaled)
 
 
 def _update_factor(row: CoordinateSize, updates: Mapping[Size, Updates | None]) -> float | None:
@@ -285,7 +288,13 @@ def _update_factor(row: CoordinateSize, updates: Mapping[Size, Updates | None]) 
 
 
 def _judge(
-    rows: Sequence[CoordinateSize], axis: str, stage: str, promise: Promise, readout: float, factors: np.ndarray
+    rows: Sequence[CoordinateSize],
+    axis: str,
+    stage: str,
+    promise: Promise,
+    readout: float,
+    factors: np.ndarray,
+    scaled: bool,
 ) -> Slope:
     """Judge one slope. The promise holds times a factor for each row."""
     depths = [row.hidden_layers or 1 for row in rows]
@@ -301,7 +310,7 @@ def _judge(
     elif abs(off) <= max(promise.tolerance, interval):
         verdict, meaning = "unclear", UNCLEAR
     else:
-        verdict, meaning = "fail", _meaning(rows[0], axis, off)
+        verdict, meaning = "fail", _meaning(rows[0], axis, off, scaled)
     which = axis, stage, rows[0].step, rows[0].quantity, rows[0].group
     return Slope(*which, slope, interval, expected, promise.tolerance, verdict, meaning)
 
@@ -319,10 +328,11 @@ def fit_line(x: np.ndarray, y: np.ndarray) -> tuple[float, float]:
     return float(slope), float(interval)
 
 
-def _meaning(row: CoordinateSize, axis: str, off: float) -> str:
+def _meaning(row: CoordinateSize, axis: str, off: float, scaled: bool) -> str:
     if not math.isfinite(off):
         return DEGENERATE
     above, below = MEANINGS[row.quantity]
     trained = row.step > 0 and row.quantity not in LEARNING
-    text = below if off < 0 else f"{above}. {RATE}" if trained else above
-    return text.format(more=AXES[axis])
+    text = below if off < 0 else f"{above}. {SMALL if scaled else RATE}" if trained else above
+    rates = "these are too small for the promise" if scaled else "learning rates are not scaled with their size"
+    return text.format(more=AXES[axis], rates=rates)

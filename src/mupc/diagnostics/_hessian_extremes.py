@@ -4,8 +4,9 @@ from typing import NamedTuple
 
 import equinox as eqx
 import numpy as np
+from jaxtyping import PyTree
 
-from ..inference import AbstractProblem, Batch, Energy, as_energy, as_targets, extremes, pose
+from ..inference import AbstractProblem, Batch, Energy, as_energy, as_targets, check_activities, extremes, pose
 from ..network import AbstractNetwork, Rows, as_inputs, resolve_precision
 
 
@@ -21,13 +22,16 @@ class HessianExtremes(NamedTuple):
         return self.largest / self.smallest
 
 
-def hessian_extremes(network: AbstractNetwork, x: Rows, y: Rows, *, energy: Energy | None = None) -> HessianExtremes:
-    """Estimate λ_max and λ_min of the activity Hessian at the forward pass, by Lanczos steps with it and its inverse.
+def hessian_extremes(
+    network: AbstractNetwork, x: Rows, y: Rows, *, energy: Energy | None = None, activities: PyTree | None = None
+) -> HessianExtremes:
+    """Estimate λ_max and λ_min of the activity Hessian, by Lanczos steps with it and its inverse.
 
     It is the Gauss–Newton Hessian, without the curvature of activations. For linear networks with the squared error
     that is the whole one. `mupc.theory.condition_number` is exact, for `mupc.Network`.
 
-    **Arguments:** any network, inputs, targets or labels, and the `energy`.
+    **Arguments:** any network, inputs, targets or labels, the `energy`, and `activities` such as those of a solution;
+    by default those of the forward pass.
 
     **Example:**
 
@@ -41,7 +45,10 @@ def hessian_extremes(network: AbstractNetwork, x: Rows, y: Rows, *, energy: Ener
     """
     energy, inputs = as_energy(energy), as_inputs(network, x)
     policy = resolve_precision(None, network)
-    weights, batch = policy.cast((network, Batch(inputs, as_targets(network, y, len(inputs), energy))))
+    targets = as_targets(network, y, len(inputs), energy)
+    if activities is not None:
+        check_activities(network, activities, len(inputs))
+    weights, batch = policy.cast((network, Batch(inputs, targets, activities)))
     largest, smallest = _extremes(pose(weights, batch, energy, policy))
     return HessianExtremes(np.asarray(largest, np.float64), np.asarray(smallest, np.float64))
 

@@ -14,6 +14,7 @@ from ._training import TrainingCell, load_for, load_whole, method_energy, train,
 if TYPE_CHECKING:
     from ..data import Dataset
     from ..network import AbstractNetwork
+    from ..training import TrainStatus
 
 
 def run_compared(cell: TrainingCell, context: RunContext) -> Row:
@@ -24,7 +25,7 @@ def run_compared(cell: TrainingCell, context: RunContext) -> Row:
     measure = None if cell.validation else credit_measure(cell, dataset)
     if measure is None:
         return row
-    found = measure(result.network)
+    found = measure(result.network, result.memory)
     return row | {name: found[name] for name in ("smallest_cosine", "median_cosine", "learning_layers")}
 
 
@@ -36,7 +37,12 @@ def run_followed(cell: TrainingCell, context: RunContext) -> Row:
     """Train one network. Unless it only tunes, follow at every evaluation where its gradients come from, if it infers;
     and where the data set was without its test split, score that once, at the end."""
     measure = None if cell.validation else credit_measure(cell, load_for(cell, context))
-    dataset, (result,) = train([cell], context, measure and {"credit": measure})
+
+    def record(status: TrainStatus) -> None:
+        assert measure is not None
+        status.record["credit"] = measure(status.network, status.memory)
+
+    dataset, (result,) = train([cell], context, callbacks=[record] if measure else ())
     row = training_row(cell, dataset, result, ("credit",) if measure else ()) | {"layers": result.network.layer_count}
     if measure is not None:
         credit = row["history"].pop("credit")
@@ -47,9 +53,9 @@ def run_followed(cell: TrainingCell, context: RunContext) -> Row:
     return row
 
 
-def credit_measure(cell: TrainingCell, dataset: Dataset) -> Callable[[AbstractNetwork], dict[str, Any]] | None:
-    """Return a function that compares the gradients of a method for a network with BP's, on the first batch; None for
-    BP.
+def credit_measure(cell: TrainingCell, dataset: Dataset) -> Callable[..., dict[str, Any]] | None:
+    """Return a function that compares the gradients of a method with BP's, on the first batch; None for BP. It takes
+    the network and what the algorithm has learnt itself.
 
     It finds the smallest cosine among the layers that learn and the median over all, how many learn and, of predictive
     coding, the share of the energy in the hidden layers and what is left of the gradient over the activities
@@ -68,8 +74,9 @@ def credit_measure(cell: TrainingCell, dataset: Dataset) -> Callable[[AbstractNe
     x, y = first_batch(dataset, method.batch_size)
     settings = TrainConfig(rate_scaling=method.rate_scaling, base_width=method.base_width, optimiser=method.optimiser)
 
-    def measure(network: AbstractNetwork) -> dict[str, Any]:
+    def measure(network: AbstractNetwork, memory: Any = None) -> dict[str, Any]:
         options: Any = {"optimiser": method.optimiser, "base": settings.base(network), "precision": cell.precision}
+        options["memory"] = memory
         reach = algorithm_reach(network, algorithm, x, y, energy=energy, **options)
         return {
             "smallest_cosine": reach.evidence.smallest_cosine,

@@ -17,7 +17,7 @@ from ._store import key
 if TYPE_CHECKING:
     from ..data import Dataset
     from ..inference import Energy
-    from ..training import FitResult
+    from ..training import FitResult, TrainStatus
 
 GROUPED = 128
 """The greatest width at which tuning runs are worth training side by side."""
@@ -230,7 +230,10 @@ def load_for(cell: TrainingCell, context: RunContext) -> Dataset:
 
 
 def train(
-    cells: Sequence[TrainingCell], context: RunContext, metrics: Metrics | None = None
+    cells: Sequence[TrainingCell],
+    context: RunContext,
+    metrics: Metrics | None = None,
+    callbacks: Sequence[Callable[[TrainStatus], object]] = (),
 ) -> tuple[Dataset, list[FitResult]]:
     """Train networks that differ in rates and seeds only, and return the data set as well. Several are one program."""
     import jax
@@ -253,6 +256,7 @@ def train(
         **({} if method.rotation is None else {"rotation": method.rotation}),
         **({"restore_best": True} if method.held_out else {}),
         "metrics": metrics,
+        "callbacks": callbacks,
         "checkpoints": None if context.scratch is None else Scratch(context.scratch / folder),
         "stop": context.stop,
     }

@@ -1,10 +1,11 @@
 """Find the activities that minimise the energy: the energy, the problem that solvers see, the solvers, and `infer`."""
 
-from ._chain_problem import ChainProblem
+from ._chain_problem import ChainProblem, rounding_warning
 from ._dense_problem import DenseProblem, pose
 from ._energy import (
     CROSS_ENTROPY,
     LOSSES,
+    PAPER_LOSS,
     Energy,
     LossFunction,
     as_energy,
@@ -13,6 +14,7 @@ from ._energy import (
     energy,
     half_squares,
     layer_energies,
+    with_loss,
 )
 from ._infer import free_start, infer, infer_batch, infer_problem, why_no_kernels
 from ._problem import AbstractLinearised, AbstractProblem, Arrays, Batch, Increments, LayerErrors, Point, add, zeros

@@ -8,14 +8,12 @@ to cancellation:
 For other nodes f_ℓ(z⁰_{ℓ-1}), which is known, is subtracted. Arrays have layers first and the batch second.
 """
 
-import warnings
-
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from ..io import checks
+from ..io import checks, counted
 from ..network import (
     AbstractNetwork,
     Chain,
@@ -271,20 +269,21 @@ def _pose_chain(network: Chain, batch: Batch, energy: Energy, precision: Precisi
     )
 
 
-def warn_of_rounding(network: AbstractNetwork, batch: Batch, solution: Solution, policy: Precision) -> None:
-    """Warn if nodes without an accurate difference moved by so little that rounding decided how far. What a traced
-    function does is not known."""
+def rounding_warning(network: AbstractNetwork, batch: Batch, solution: Solution, policy: Precision) -> str | None:
+    """Return a warning if nodes without an accurate difference moved by so little that rounding decided how far. What a
+    traced function does is not known."""
     traced = any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves((network, solution)))
     if not isinstance(network, Chain) or network.exact or batch.activities is not None or traced:
-        return
+        return None
     start = network.forward_pass(batch.x, policy.full)[0]
     moved, sizes = (jnp.sqrt(half_squares(a)) for a in (jax.tree.map(jnp.subtract, solution.activities, start), start))
     reached = len(moved) - jnp.arange(len(moved)) <= solution.steps  # a step moves the signal down by one node
     lost = reached & (moved < LEAST_ROUNDINGS * jnp.finfo(moved.dtype).eps * sizes)
     names = [name for name, is_lost in zip(network.layer_names, lost, strict=False) if is_lost]
-    if names:
-        warnings.warn(
-            f"the activities of {names[0]!r} and {len(names) - 1} more nodes moved by less than rounding can tell: "
-            "write the nodes with mupc.nodes, whose differences are exact, or use mupc.ErrorSpace.",
-            stacklevel=3,
-        )
+    if not names:
+        return None
+    others = f" and {counted(len(names) - 1, 'more node')}" if len(names) > 1 else ""
+    return (
+        f"the activities of {names[0]!r}{others} moved by less than rounding can tell: "
+        "write the nodes with mupc.nodes, whose differences are exact, or use mupc.ErrorSpace."
+    )

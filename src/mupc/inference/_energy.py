@@ -73,8 +73,8 @@ class Loss(NamedTuple):
     convex: bool
 
 
-PAPER_PRECISION = 1.0
-"""The paper's λ."""
+PAPER_LOSS, PAPER_PRECISION = "mse", 1.0
+"""The paper's loss and its λ."""
 
 CROSS_ENTROPY = "cross-entropy"
 LOSSES = {
@@ -144,6 +144,7 @@ class Energy(eqx.Module):
     - `loss`: `"mse"` (½ the sum of squared errors over the outputs, the paper's), `"cross-entropy"` (of logits), or a
       function of your own: one sample's output (C,) and target (C,) to a number, made of `jax.numpy` operations. Its
       derivatives come by autodiff. Define it once: another function, even with the same text, compiles again.
+      None: cross-entropy in `mupc.fit` of a text, and `"mse"` everywhere else.
     - `output_precision`: λ. Weight gradients of the batch terms are divided by it, so that as λ → 0 they become
       backpropagation's instead of vanishing. None: in `mupc.fit` what suits the algorithm (0.01 in error space,
       otherwise 1), 1 everywhere else.
@@ -167,14 +168,15 @@ class Energy(eqx.Module):
     ```
     """
 
-    loss: str | LossFunction = eqx.field(static=True, default="mse")
+    loss: str | LossFunction | None = eqx.field(static=True, default=None)
     output_precision: Real | None = None
     activity_decay: Real = 0.0
     weight_decay: Real = 0.0
     orthogonality: Real = 0.0
 
     def __check_init__(self) -> None:
-        _check_loss(self.loss)
+        if self.loss is not None:
+            _check_loss(self.loss)
         if self.output_precision is not None:
             checks.number("output_precision", self.output_precision, above=0)
         for name in ("activity_decay", "weight_decay", "orthogonality"):
@@ -191,15 +193,20 @@ class Energy(eqx.Module):
         return not (isinstance(self.activity_decay, int | float) and self.activity_decay == 0)
 
     @property
+    def output_function(self) -> str | LossFunction:
+        """The loss as a name or a function."""
+        return PAPER_LOSS if self.loss is None else self.loss
+
+    @property
     def loss_name(self) -> str:
         """The loss in messages: its name, or that of the function."""
-        if isinstance(self.loss, str):
-            return self.loss
-        return getattr(self.loss, "__name__", type(self.loss).__name__)
+        loss = self.output_function
+        return loss if isinstance(loss, str) else getattr(loss, "__name__", type(loss).__name__)
 
     @property
     def _loss(self) -> Loss:
-        return LOSSES[self.loss] if isinstance(self.loss, str) else _own_loss(self.loss)
+        loss = self.output_function
+        return LOSSES[loss] if isinstance(loss, str) else _own_loss(loss)
 
     @property
     def has_convex_loss(self) -> bool:
@@ -208,8 +215,8 @@ class Energy(eqx.Module):
 
     def check_outputs(self, shape: tuple[int, ...]) -> None:
         """Refuse a function that is not a loss of outputs of this shape. Functions of our own need no check."""
-        if not isinstance(self.loss, str):
-            _check_function(self.loss, self.loss_name, shape)
+        if not isinstance(loss := self.output_function, str):
+            _check_function(loss, self.loss_name, shape)
 
     def output_loss(self, output: Outputs, y: Outputs) -> PerSample:
         """Return the loss of each sample, not yet times λ."""
@@ -246,15 +253,21 @@ class Energy(eqx.Module):
 
 
 def as_energy(energy: Energy | None, output_precision: Real = PAPER_PRECISION) -> Energy:
-    """Return the energy that was given, with λ as a number: `output_precision` where it was left open. None stands for
-    the paper's energy."""
+    """Return the energy that was given, with the paper's loss and λ = `output_precision` where they were left open.
+    None stands for the paper's energy."""
+    energy = with_loss(energy, PAPER_LOSS)
+    chosen = output_precision if energy.output_precision is None else energy.output_precision
+    return dataclasses.replace(energy, output_precision=chosen)
+
+
+def with_loss(energy: Energy | None, loss: str) -> Energy:
+    """Return the energy that was given, with this loss where it was left open."""
     energy = Energy() if energy is None else energy
     if not isinstance(energy, Energy):
         raise checks.ArgumentTypeError(
             "energy", f'must be a mupc.Energy such as mupc.Energy(loss="mse"), got {checks.literal(energy)}.'
         )
-    chosen = output_precision if energy.output_precision is None else energy.output_precision
-    return dataclasses.replace(energy, output_precision=chosen)
+    return dataclasses.replace(energy, loss=loss) if energy.loss is None else energy
 
 
 def as_targets(network: AbstractNetwork, y: Rows | None, batch: int | None, energy: Energy | None = None) -> Outputs:
@@ -275,18 +288,20 @@ def as_targets(network: AbstractNetwork, y: Rows | None, batch: int | None, ener
             f"has shape {np.shape(y)} and holds {jnp.result_type(y)}:",
             f"convert class labels to whole numbers, or pass targets of shape {targets_shape}.",
         )
+    rows, positions = "batch" if batch is None else batch, network.output_shape[:-1]
+    cure = "Pass one row per sample of x, out_size columns, or whole-number class labels of shape (batch,)."
+    if positions:
+        shape = f"(batch, {', '.join(map(str, positions))})"
+        cure = f"Pass a whole number for each position, of shape {shape}, or one-hot rows."
     if as_labels and jnp.issubdtype(jnp.result_type(y), jnp.integer):
+        if positions:
+            checks.shape("y", y, (rows, *positions), cure)
         y = _one_hot(y, network.output_shape[-1])
-    checks.shape(
-        "y",
-        y,
-        ("batch" if batch is None else batch, *network.output_shape),
-        "Pass one row per sample of x, out_size columns, or whole-number class labels of shape (batch,).",
-    )
+    checks.shape("y", y, (rows, *network.output_shape), cure)
     targets = as_floating("y", y)
     if energy is not None:
         energy.check_outputs(network.output_shape)
-    cross_entropy = energy is not None and energy.loss == CROSS_ENTROPY
+    cross_entropy = energy is not None and energy.output_function == CROSS_ENTROPY
     if cross_entropy and not isinstance(targets, jax.core.Tracer) and jnp.min(targets) < 0:
         raise checks.ArgumentError(
             "y",

@@ -1,6 +1,7 @@
 """`infer`: minimise the energy over the activities."""
 
 import dataclasses
+import warnings
 
 import equinox as eqx
 import jax
@@ -35,7 +36,7 @@ from ..network import (
     using,
     whole,
 )
-from ._chain_problem import warn_of_rounding
+from ._chain_problem import rounding_warning
 from ._dense_problem import pose
 from ._energy import Energy, as_energy, as_targets, check_activities
 from ._problem import AbstractProblem, Batch
@@ -117,8 +118,8 @@ def infer(
         arguments = put_spread(network, mesh), *put((batch, solver), mesh)
         with using(mesh):
             solution = fetch(_infer_divided(*arguments, energy, policy, history))
-    if solver.local:
-        warn_of_rounding(network, batch, solution, policy)
+    if solver.local and (warning := rounding_warning(network, batch, solution, policy)):
+        warnings.warn(warning, stacklevel=2)
     return solution
 
 

@@ -67,7 +67,7 @@ def sample(
     if energy.decays_activities:
         wrong = f"= {energy.activity_decay} does not have a model that can be drawn from layer by layer."
         raise checks.ArgumentError("activity_decay", wrong, "Set it to 0.")
-    if output_noise and energy.loss != "mse":
+    if output_noise and energy.output_function != "mse":
         wrong = f"is {energy.loss_name}, and only the squared error has Gaussian noise at the output."
         raise checks.ArgumentError("loss", wrong, "Pass output_noise=False.")
     policy = resolve_precision(None, network)

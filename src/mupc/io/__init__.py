@@ -1,6 +1,7 @@
 """Help all other packages with files, locks, signals, provenance and checks of arguments."""
 
 from . import checks
+from ._allocator import keep_freed_memory
 from ._checkpoints import FORMAT as CHECKPOINT_FORMAT
 from ._checkpoints import Checkpoint, checkpoint_folders, find_checkpoint, reason_of, write_checkpoint
 from ._compiled import keep_compiled

@@ -67,7 +67,7 @@ class Amortised(AbstractSolving):
         refuse_unsupervised("an amortised start", unsupervised)
         if not isinstance(network, Network):
             wrong = f"is a {type(network).__name__}, and an amortised start is for layers of equal width."
-            raise checks.ArgumentError("the network", wrong, "Use mupc.Network, or {PC} with a solver.")
+            raise checks.ArgumentError("the network", wrong, "Use {Network}, or {PC} with a solver.")
 
     def init(self, network: AbstractNetwork, context: LearningContext) -> AlgorithmState:
         assert isinstance(network, Network)

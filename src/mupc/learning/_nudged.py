@@ -21,7 +21,9 @@ class Nudged(AbstractSolving):
 
     As β → 0 the gradient becomes backpropagation's. That of a single nudge is off by O(β), the mean over both signs by
     O(β²). A positive nudge is `mupc.PC` with βλ in place of λ. A negative one pushes the output away from its target,
-    and its gradient counts with the opposite sign; if it is strong, the energy has no minimum.
+    and its gradient counts with the opposite sign. With the squared error and an unbounded φ its energy has a minimum
+    only while βλs < 1, where s is the largest eigenvalue of Σ_ℓ J_ℓJ_ℓᵀ with J_ℓ = ∂output/∂z_ℓ. The weights decide s,
+    so no β is too strong for every network; cross-entropy and a bounded φ have a minimum for all.
 
     **Arguments:**
 

@@ -24,18 +24,19 @@ def scaling_base(
 ) -> BaseSize | None:
     """Return the base size, or None if rates are not scaled. Where there is no rule, refuse "mup" and a base size that
     was given."""
-    if rate_scaling == NOT_SCALED:
-        return None
-    if (missing := why_no_rule(network, optimiser)) is None:
+    off = rate_scaling == NOT_SCALED
+    missing = why_no_rule(network, optimiser)
+    if missing is None and not off:
         return base
     if rate_scaling == MUP:
         raise checks.ArgumentError(
             "rate_scaling", f'= "{MUP}" has no rule for {missing}.', f'Use "{NOT_SCALED}", or leave it out.'
         )
     if base != BaseSize():
+        why = "" if off else f": there is no rule for {missing}"
         raise checks.ArgumentError(
             "base_width" if base.width != BaseSize().width else "base_hidden_layers",
-            f"has no effect, because learning rates are not scaled: there is no rule for {missing}.",
+            f"has no effect, because learning rates are not scaled{why}.",
             "Leave it out.",
         )
     return None

@@ -1,6 +1,7 @@
 """The weight gradient that an algorithm computes for a batch."""
 
-from typing import TypeVar
+import dataclasses
+from typing import Any, TypeVar
 
 import equinox as eqx
 import jax
@@ -25,15 +26,18 @@ def algorithm_gradients(
     energy: Energy | None = None,
     precision: str | None = None,
     key: PRNGKeyArray | None = None,
+    memory: Any = None,
 ) -> SomeNetwork:
-    """Return the weight gradient that an algorithm computes for a batch: what its optimiser receives at the start of a
-    run, summed over its weight steps, with weights held still.
+    """Return the weight gradient that an algorithm computes for a batch: what its optimiser receives, summed over its
+    weight steps, with weights held still.
 
     Unlike `mupc.weight_gradients` it works for every algorithm. Compare it with `mupc.backprop_gradients` to see how
     close an algorithm is to backpropagation.
 
     **Arguments:** the network, the algorithm, inputs (B, D), targets (B, C) or labels (B,), `energy` (λ is by default
     what suits the algorithm), a precision policy as for `mupc.infer`, and a random `key` for those that need one.
+    `memory`: what the algorithm has learnt itself, the `memory` of a `mupc.FitResult`, such as the second network of
+    `mupc.Amortised`. Without it the algorithm is as at the start of a run.
 
     **Example:**
 
@@ -52,7 +56,8 @@ def algorithm_gradients(
     policy = resolve_precision(precision, network)
     inputs = as_inputs(network, x)
     batch = policy.cast(Batch(inputs, as_targets(network, y, len(inputs), energy)))
-    return taken_gradients(network, batch, traced(algorithm), energy, policy, jr.key(0) if key is None else key)
+    key = jr.key(0) if key is None else key
+    return taken_gradients(network, batch, traced(algorithm), energy, policy, key, memory)
 
 
 def check_algorithm(algorithm: object) -> None:
@@ -71,6 +76,7 @@ def taken_gradients(
     energy: Energy,
     policy: Precision,
     key: PRNGKeyArray,
+    memory: Any = None,
 ) -> SomeNetwork:
     """Run `algorithm_gradients` on arguments that are checked and cast."""
     context = LearningContext(
@@ -83,9 +89,24 @@ def taken_gradients(
     )
     if algorithm.tunes_every is not None:
         algorithm = algorithm.tuned(network, batch, context)
-    state, _ = algorithm.update(algorithm.init(policy.cast(network), context), batch, key, context)
+    state = algorithm.init(policy.cast(network), context)
+    if memory is not None:
+        state = dataclasses.replace(state, memory=_checked_memory(policy.cast(memory), state.memory))
+    state, _ = algorithm.update(state, batch, key, context)
     found: SomeNetwork = state.optimiser
     return found
+
+
+def _checked_memory(memory: Any, fresh: Any) -> Any:
+    """Accept a memory of the same form as a fresh one."""
+    one, other = (
+        (jax.tree.structure(tree), [(jnp.shape(leaf), jnp.result_type(leaf)) for leaf in jax.tree.leaves(tree)])
+        for tree in (memory, fresh)
+    )
+    if one != other:
+        wrong = "is of another algorithm, or of a network of another size."
+        raise checks.ArgumentError("memory", wrong, "Pass that of the run that trained this network.")
+    return memory
 
 
 def _collector() -> optax.GradientTransformation:

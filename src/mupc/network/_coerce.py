@@ -31,8 +31,14 @@ def check_key(key: object) -> None:
 def as_inputs(network: AbstractNetwork, x: Rows) -> Inputs:
     """Return `x` as a floating array (B, D). Samples may have the network's own shape instead of being rows."""
     check_network(network)
-    if np.ndim(x) == len(network.input_shape) + 1 != 2:
-        checks.shape("x", x, ("batch", *network.input_shape), "Pass samples of the network's input_shape.")
+    if len(network.input_shape) > 1 and np.ndim(x) != 2:
+        channels, *rest = network.input_shape
+        cures = {
+            tuple(rest): "Add the axis of channels: x[:, None].",
+            (*rest, channels): "Channels come first: jnp.moveaxis(x, -1, 1).",
+        }
+        cure = cures.get(np.shape(x)[1:], "Pass samples of the network's input_shape.")
+        checks.shape("x", x, ("batch", *network.input_shape), cure)
         return as_floating("x", x).reshape(-1, network.in_size)
     checks.shape("x", x, ("batch", network.in_size), "Pass one row per sample, in_size columns.")
     return as_floating("x", x)

@@ -16,7 +16,7 @@ import numpy as np
 from ..data import Dataset
 from ..inference import AbstractSolver, ErrorSpace, GradientDescent
 from ..io import checks
-from ..learning import AbstractAlgorithm
+from ..learning import ALM, AbstractAlgorithm
 from ..network import AbstractNetwork, models
 from ..training import FitResult, Run, TrainConfig, TrainStatus, as_algorithm, check_room, fit_many
 from . import _rates
@@ -25,7 +25,7 @@ from ._rates import ACTIVITY_LRS, RatePair
 from ._transfer_result import NetworkSize, Transfer, TransferCell, Tuning
 
 ShowStage = Callable[[str, float], None]
-TransferSolver = AbstractAlgorithm | AbstractSolver | Callable[[float, int], AbstractSolver]
+TransferSolver = AbstractAlgorithm | AbstractSolver | Callable[[float, int], AbstractAlgorithm | AbstractSolver]
 """An algorithm or a solver that does not have a rate to tune, or a function of a rate and of steps that makes one."""
 FinishedCells = MutableMapping[tuple[NetworkSize, RatePair], TransferCell]
 TRAINING = (
@@ -81,10 +81,12 @@ class TransferStudy:
     def flops(self, size: NetworkSize) -> float:
         """Return the operations of one run: a forward pass, weight gradients, and two products for each step of
         inference, half of which act on layers that the signal has reached. Solvers without a rate take as many passes
-        at every size, which count as one."""
-        steps = 1 if self.grid[1] == NO_RATE else self.steps(size)
+        at every size, which count as one; PC-ALM takes more in deeper networks."""
+        steps, form = 1 if self.grid[1] == NO_RATE else self.steps(size), self.form(size)
+        if isinstance(self.solver, ALM):
+            steps = self.solver.solver(form).steps
         samples = len(self.dataset.train) * self.config.epochs
-        return samples * forward_products(self.form(size)) * (4.0 + 2.0 * steps)
+        return samples * forward_products(form) * (4.0 + 2.0 * steps)
 
     def tune(self, size: NetworkSize) -> Tuning:
         """Train with all rates of the grid."""
@@ -189,8 +191,9 @@ def transfer(
     - `model`: `"mlp"` (`mupc.Network`, the default), `"resnet"`, `"vgg"`, `"transformer"`, or a function
       `(width, depth, key) -> network`.
     - `solver`: what has a rate of its own to tune, as a function of the rate and the number of steps, such as
-      `mupc.GradientDescent` (the default of the mlp) or `mupc.Optax.adam`; or a solver or algorithm without one, such
-      as `mupc.ErrorSpace()` (the default of other models) or `mupc.BP()`, where the weights' rate alone is tuned.
+      `mupc.GradientDescent` (the default of the mlp), `mupc.Optax.adam`, or `lambda lr, steps:
+      mupc.IPC(mupc.GradientDescent(lr, steps))`; or a solver or algorithm without one, such as `mupc.ErrorSpace()` (the
+      default of other models) or `mupc.BP()`, where the weights' rate alone is tuned.
     - `weight_lrs`, `activity_lrs`: the grid, by default around what suits the solver. Activity rates act on one sample,
       so both hold at any batch size.
     - `epochs` (default 3), `batch_size`, `optimiser`, `schedule`, `precision`, `energy`: as for `mupc.fit`, at both
@@ -241,8 +244,7 @@ def transfer(
     study = TransferStudy(held_out, grid, config, network_options, show, {} if done is None else done, **own)
     checks.seed(config.seed + checks.integer("seeds", study.seeds, 1) - 1)
     for size in sizes:  # a mistake in the large one must show before the small one is tuned
-        study.algorithm(size, grid[1][0])
-        check_room(functools.partial(study.network, size, 0), study.seeds)
+        check_room(config, study.form(size), held_out, study.algorithm(size, grid[1][0]), made=study.seeds)
     tuned = study.tune(sizes[0])
     best = tuned.best("validation_loss")
     if not math.isfinite(best.validation_loss):

@@ -8,11 +8,13 @@ import os
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from ..io import BusyError, only_writer, write_whole
+from ._axes import CellSettings
 from ._sweep import ClaimedCell
 
-CELLS = "cells.json"
+CELLS, RESULTS = "cells.json", "results.json"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -27,6 +29,16 @@ class UnfinishedGroup:
         """Write down which cells these are."""
         if self.folder is not None:
             write_whole(self.folder / CELLS, json.dumps(list(self.trials.items())))
+
+    def keep(self, results: Sequence[CellSettings]) -> None:
+        """Write down the results of all cells, before the first of them is recorded in the database. A worker that is
+        killed in between leaves a part of the group, which trained alone would end with other rounding."""
+        if self.folder is not None:
+            write_whole(self.folder / RESULTS, json.dumps(list(zip(self.trials, results, strict=True))))
+
+    def kept(self) -> dict[int, CellSettings]:
+        """Return the results that were written down, by the cells' indices."""
+        return {} if self.folder is None else dict(_pairs(self.folder / RESULTS))
 
     def remove(self) -> None:
         """Delete the folder."""
@@ -44,7 +56,7 @@ def left_group(root: Path | None) -> Iterator[UnfinishedGroup]:
                 ours.enter_context(only_writer(folder))
             except (BusyError, OSError):  # its worker is alive, or has just finished it
                 continue
-            yield UnfinishedGroup(_read(folder / CELLS), folder)
+            yield UnfinishedGroup(dict(_pairs(folder / CELLS)), folder)
             return
         yield UnfinishedGroup({}, None)
 
@@ -70,9 +82,9 @@ def trial_numbers(cells: Sequence[ClaimedCell]) -> dict[int, int]:
     return {cell.index: cell.number for cell in cells}
 
 
-def _read(path: Path) -> dict[int, int]:
-    """Return the trials of a group, or nothing if the file is damaged."""
+def _pairs(path: Path) -> list[tuple[int, Any]]:
+    """Return what was written down for each cell's index, or nothing if the file is damaged or missing."""
     try:
-        return {int(index): int(number) for index, number in json.loads(path.read_text(encoding="utf-8"))}
+        return [(int(index), value) for index, value in json.loads(path.read_text(encoding="utf-8"))]
     except (OSError, ValueError, TypeError):
-        return {}
+        return []

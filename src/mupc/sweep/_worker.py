@@ -55,7 +55,7 @@ def work_on(
             try:
                 with sweep.beating(claimed):
                     for cells, group in groups:
-                        for cell, result in zip(cells, _outcomes(execute, cells, explain, group.folder), strict=True):
+                        for cell, result in zip(cells, _results(execute, cells, explain, group), strict=True):
                             _settle(sweep, cell, result)
                             open_cells.remove(cell)
                         group.remove()
@@ -78,7 +78,8 @@ def _take(
     groups: list[tuple[list[ClaimedCell], UnfinishedGroup]] = []
 
     def announce(cells: Sequence[ClaimedCell]) -> None:
-        if cells and [cell.index for cell in cells] == list(left.trials):
+        indices = [cell.index for cell in cells]
+        if cells and (indices == list(left.trials) or left.kept().keys() >= set(indices)):
             again = dataclasses.replace(left, trials=trial_numbers(cells))
             again.write()
             groups.append((list(cells), again))
@@ -91,6 +92,18 @@ def _take(
 
     sweep.take(group_of, limit, left.trials, announce)
     return groups
+
+
+def _results(
+    execute: Execute, cells: Sequence[ClaimedCell], explain: Callable[[Exception], str], group: UnfinishedGroup
+) -> list[CellSettings]:
+    """Return the results of cells: those that a killed worker wrote down, otherwise new ones, written down as well."""
+    kept = group.kept()
+    if all(cell.index in kept for cell in cells):
+        return [kept[cell.index] for cell in cells]
+    results = _outcomes(execute, cells, explain, group.folder)
+    group.keep(results)
+    return results
 
 
 def _outcomes(

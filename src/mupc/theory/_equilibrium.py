@@ -132,7 +132,7 @@ def check_linear(
     energy = as_energy(energy)
     if network.activation.name != "linear":
         wrong = f"is for linear networks only, got activation {network.activation.name!r}."
-    elif energy.loss != "mse":
+    elif energy.output_function != "mse":
         wrong = f'is for the loss "mse" only, got {energy.loss_name!r}.'
     elif float(energy.activity_decay) != 0 and not decays:
         wrong = f"holds without activity decay, got activity_decay={float(energy.activity_decay):g}."

@@ -194,7 +194,7 @@ def check_weights(network: AbstractNetwork) -> None:
 
 def is_quadratic(network: Network, energy: Energy) -> bool:
     """Return whether the energy is quadratic in the activities, so that its Hessian is the same everywhere."""
-    return network.activation.name == "linear" and energy.loss == "mse"
+    return network.activation.name == "linear" and energy.output_function == "mse"
 
 
 def matrices(layer: Dense) -> Float64[np.ndarray, "*stack rows columns"]:

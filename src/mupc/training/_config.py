@@ -13,7 +13,7 @@ from jax.sharding import Mesh
 from numpy.typing import ArrayLike
 
 from ..data import BatchStream, DataError, Dataset, RawSamples, from_arrays
-from ..inference import CROSS_ENTROPY, AbstractSolver, Energy, ErrorSpace, as_energy, traced
+from ..inference import CROSS_ENTROPY, PAPER_LOSS, AbstractSolver, Energy, ErrorSpace, as_energy, traced, with_loss
 from ..io import checks
 from ..learning import (
     MUP,
@@ -71,7 +71,8 @@ class TrainConfig:
       or all samples if there are fewer; a stream has its own).
     - `weight_lr`: the learning rate of the weights; by default what suits the algorithm: 0.05 in error space and for
       backpropagation, or 0.02 if rates are not scaled; otherwise 0.2, or 0.1.
-    - `energy`: `mupc.Energy(...)`; its λ, too, follows the algorithm by default.
+    - `energy`: `mupc.Energy(...)`; by default its λ follows the algorithm, and its loss is cross-entropy for a text and
+      squared error for everything else.
     - `precision`: as for `mupc.infer`, or `"auto"`: bf16 products with float32 sums on a GPU, where its kernels take
       them, in error space and for backpropagation; otherwise that of the weights. `result.compute_path` says what ran.
     - `rate_scaling`: `"mup"` gives each kind of weight a factor on its learning rate, so that the rate of a small
@@ -186,6 +187,11 @@ class TrainConfig:
         """The energy."""
         return as_energy(self.energy)
 
+    def suited_to(self, dataset: Dataset | BatchStream) -> "TrainConfig":
+        """Return the settings with a loss that suits a data set where it was left open."""
+        is_text = dataset.schema.task == "text" and not self.unsupervised
+        return dataclasses.replace(self, energy=with_loss(self.energy, CROSS_ENTROPY if is_text else PAPER_LOSS))
+
     @property
     def rate(self) -> Real:
         """The learning rate as a number. That of an optax transformation is its own: this one is not used."""
@@ -244,6 +250,9 @@ class TrainConfig:
         check_network(network)
         self.base(network)
         self.check_energy(network, dataset, algorithm)
+        if len(network.output_shape) > 1 and dataset.schema.task != "text" and not self.unsupervised:
+            wrong = f"has outputs of shape {network.output_shape}, and {dataset.name} is not a text."
+            raise checks.ArgumentError("the network", wrong, "Load a text with mupc.data.load, or use another network.")
         wanted = {"out_size": dataset.in_size} if self.unsupervised else {
             "in_size": dataset.in_size, "out_size": dataset.out_size
         }  # fmt: skip
@@ -302,7 +311,7 @@ class TrainConfig:
         energy = self.objective
         algorithm.check(network, energy, self.unsupervised)
         energy.check_outputs((dataset.in_size,) if self.unsupervised else dataset.output_shape)
-        if energy.loss == CROSS_ENTROPY and (self.unsupervised or dataset.classes is None):
+        if energy.output_function == CROSS_ENTROPY and (self.unsupervised or dataset.classes is None):
             targets = "the inputs themselves" if self.unsupervised else f"numbers in {dataset.name}"
             raise checks.ArgumentError(
                 "loss", f"cross-entropy needs classes as targets, and they are {targets}.", 'Use the loss "mse".'
@@ -332,17 +341,6 @@ class TrainConfig:
         """Return the job, after all checks."""
         self.check(network, dataset, algorithm)
         plan = self.plan(dataset)
-        chosen = self.chosen(network, algorithm)
-        policy = resolve_precision(chosen.precision, network)
-        context = LearningContext(
-            energy=chosen.objective,
-            weight_lr=jnp.asarray(chosen.rate, policy.dtype),
-            optimiser=self.optimiser,
-            schedule=self.course,
-            total_steps=jnp.asarray(plan.total),
-            precision=policy.name,
-            base=self.base(network),
-        )
         source = BatchSource(
             raw=padded(dataset.train.raw, bucket(len(dataset.train))),
             targets=padded(learned(dataset, dataset.train), bucket(len(dataset.train))),
@@ -353,7 +351,21 @@ class TrainConfig:
             rotation=float(self.rotation),
             batch_size=plan.batches.batch_size,
         )
-        return TrainJob(traced(algorithm), context, source)
+        return TrainJob(traced(algorithm), self.context(network, algorithm, plan.total), source)
+
+    def context(self, network: AbstractNetwork, algorithm: AbstractAlgorithm, steps: int) -> LearningContext:
+        """Return the settings of learning for a run with this number of steps."""
+        chosen = self.chosen(network, algorithm)
+        policy = resolve_precision(chosen.precision, network)
+        return LearningContext(
+            energy=chosen.objective,
+            weight_lr=jnp.asarray(chosen.rate, policy.dtype),
+            optimiser=self.optimiser,
+            schedule=self.course,
+            total_steps=jnp.asarray(steps),
+            precision=policy.name,
+            base=self.base(network),
+        )
 
 
 def _span(numbers: set[float]) -> str:

@@ -40,12 +40,14 @@ class TrainStatus:
 
     - `record`: what was measured. `history`: all records of the run, this one the last.
     - `network`: as it is now. `run`: the number of the run in `fit_many`, 0 in `fit`.
+    - `memory`: what the algorithm has learnt itself, as `mupc.algorithm_reach` takes it.
     """
 
     record: Record
     history: list[Record]
     network: AbstractNetwork
     run: int = 0
+    memory: Any = None
 
 
 Callbacks = Sequence[Callable[[TrainStatus], object]]

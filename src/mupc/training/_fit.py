@@ -18,7 +18,9 @@ from ._config import Arrays, TrainConfig, as_algorithm, as_dataset
 from ._devices import checked_mesh
 from ._evaluation import Callbacks, Evaluation, Metrics, check_hooks
 from ._loop import TrainLoop
+from ._memory import check_room
 from ._result import FitResult
+from ._rounding import first_rounding_warning
 from ._step import DevicePrograms
 
 
@@ -80,11 +82,15 @@ def fit(
     """
     config = TrainConfig.of(config, settings)
     dataset, algorithm = as_dataset(dataset, config.seed, network), as_algorithm(algorithm)
+    config = config.suited_to(dataset)
     job, plan = config.job(network, dataset, algorithm), config.plan(dataset)
     mesh = checked_mesh(mesh, (DATA, LAYERS), job, network)
+    check_room(config, network, dataset, algorithm, mesh=mesh)
     check_hooks(metrics, callbacks, stop)
     checks.boolean("verbose", verbose)
     if not config.unsupervised and (warning := targets_warning(dataset.schema, dataset.train.targets)):
+        warnings.warn(warning, RuntimeWarning, stacklevel=2)
+    if warning := first_rounding_warning(job, network, plan.batches):
         warnings.warn(warning, RuntimeWarning, stacklevel=2)
     path, progress = config.compute_path(network, algorithm, mesh), None
     about = describe_run(job, network, dataset.schema, plan.batches.content) if config.checkpoints or mesh else {}

@@ -3,7 +3,7 @@
 import contextlib
 import dataclasses
 import itertools
-import math
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from numbers import Number
 from typing import Any, TypeVar
@@ -20,19 +20,22 @@ from ..data import BatchStream, Dataset
 from ..inference import AbstractSolver, Energy, as_energy, traced
 from ..io import checks
 from ..learning import PC, AbstractAlgorithm
-from ..network import DATA, RUNS, AbstractNetwork, Real, check_network, constrain, put, size_of
+from ..network import DATA, RUNS, AbstractNetwork, Chain, Network, Real, check_network, constrain, put, size_of
 from ._checkpoint_policy import CheckpointPolicy
 from ._checkpoints import Checkpoints, describe_run
 from ._config import Arrays, TrainConfig, as_algorithm, as_dataset
 from ._devices import checked_mesh
-from ._evaluation import EVALUATION_CHUNK, Callbacks, Evaluation, Metrics, TrainStatus, check_hooks
+from ._evaluation import Callbacks, Evaluation, Metrics, TrainStatus, check_hooks
 from ._loop import TrainLoop
-from ._memory import free_memory
+from ._memory import check_room, free_memory
 from ._result import FitResult
+from ._rounding import first_rounding_warning
 from ._step import DevicePrograms, TrainJob, advance, begin, score, tune
 
 Tree = TypeVar("Tree")
 
+MEMORY_SHARE = 0.5
+"""The share of a device's memory that runs side by side may plan with, by a rough count of what each takes."""
 ONE_RUN = ("on_divergence", "patience", "restore_best")
 """Settings that runs side by side do not have: all of them take the same steps."""
 
@@ -99,22 +102,29 @@ def fit_many(
     losses = [result.last["train_loss"] for result in mupc.fit_many(runs, digits)]
     ```
     """
-    runs = _checked_runs(runs)
+    _check_runs(runs)
     for name in settings.keys() & runs[0].settings.keys():
         raise checks.ArgumentError(name, "belongs to each run:", f"give it to {{Run}}, such as mupc.Run(…, {name}=…).")
-    configs = [TrainConfig.of(config, settings | run.settings) for run in runs]
+    dataset = as_dataset(dataset, runs[0].seed, runs[0].network)
+    configs = [TrainConfig.of(config, settings | run.settings).suited_to(dataset) for run in runs]
+    runs = [_explicit(run, own.energy) for run, own in zip(runs, configs, strict=True)]
+    _check_alike(runs)
     first = configs[0]
     for name in ONE_RUN:
         if getattr(first, name) != getattr(TrainConfig(), name):
             raise checks.ArgumentError(name, "is for one run:", "leave it out, or call fit for each run.")
-    dataset, algorithm = as_dataset(dataset, first.seed, runs[0].network), as_algorithm(runs[0].algorithm)
+    algorithm = as_algorithm(runs[0].algorithm)
     job, plan = first.job(runs[0].network, dataset, algorithm), first.plan(dataset)
     check_hooks(metrics, callbacks, stop)
     for run, config in zip(runs, configs, strict=True):
         config.check_energy(run.network, dataset, as_algorithm(run.algorithm))
+    if warning := first_rounding_warning(job, runs[0].network, plan.batches):
+        warnings.warn(warning, RuntimeWarning, stacklevel=2)
     mesh = checked_mesh(mesh, (DATA, RUNS), job, runs[0].network)
     path, devices = first.compute_path(runs[0].network, algorithm, mesh), size_of(mesh, RUNS)
-    room = devices * _room(job, runs[0].network, dataset) if chunk is None else checks.integer("chunk", chunk, 1)
+    need = check_room(first, runs[0].network, dataset, algorithm, mesh=mesh)
+    fitting = max(1, int(MEMORY_SHARE * free_memory() // need))
+    room = devices * fitting if chunk is None else checks.integer("chunk", chunk, 1)
     size = -(-len(runs) // -(-len(runs) // room))  # as even as the number of chunks allows
     size += -size % devices
     filled = runs + runs[-1:] * (-len(runs) % size)
@@ -209,9 +219,7 @@ _advance = _mapped(advance, False, False, True, False)
 _score = _mapped(score, False, True)
 
 
-def _checked_runs(runs: Sequence[Run]) -> list[Run]:
-    """Return the runs, each with its algorithm and λ. Refuse runs that differ in more than numbers, and name the
-    difference."""
+def _check_runs(runs: Sequence[Run]) -> None:
     if not runs:
         raise ValueError("there is nothing to train: pass at least one mupc.Run.")
     for run in runs:
@@ -220,9 +228,19 @@ def _checked_runs(runs: Sequence[Run]) -> list[Run]:
                 "runs", f"must be mupc.Run objects such as mupc.Run(network, solver), got {checks.literal(run)}."
             )
         check_network(run.network)
-    found = [_explicit(run) for run in runs]
-    first = dict(_form(found[0]))
-    for index, run in enumerate(found[1:], start=1):
+
+
+def _explicit(run: Run, energy: Energy | None) -> Run:
+    """Return a run with its algorithm and λ."""
+    algorithm = as_algorithm(run.algorithm)
+    energy = as_energy(energy, algorithm.defaults.output_precision)
+    return dataclasses.replace(run, algorithm=algorithm, energy=energy)
+
+
+def _check_alike(runs: list[Run]) -> None:
+    """Refuse runs that differ in more than numbers, and name the difference."""
+    first = dict(_form(runs[0]))
+    for index, run in enumerate(runs[1:], start=1):
         other = dict(_form(run))
         for name in itertools.chain(first, other):
             if first.get(name) != other.get(name):
@@ -234,19 +252,17 @@ def _checked_runs(runs: Sequence[Run]) -> list[Run]:
                     f"runs 0 and {index} differ in {name} ({one} and {two}). Only weights, seeds and numbers with a "
                     "decimal point may: make the rest the same, or call fit_many for each."
                 )
-    return found
-
-
-def _explicit(run: Run) -> Run:
-    algorithm = as_algorithm(run.algorithm)
-    energy = as_energy(run.energy, algorithm.defaults.output_precision)
-    return dataclasses.replace(run, algorithm=algorithm, energy=energy)
 
 
 def _form(run: Run) -> Iterator[tuple[str, Any]]:
     """Yield everything about a run that decides the program, by name."""
+    yield "network", type(run.network).__name__
+    if isinstance(run.network, Chain) and run.network.recipe is not None:
+        yield "network.model", run.network.recipe.model
+        yield from ((f"network.{name}", value) for name, value in run.network.recipe.arguments)
     for name in ("width", "hidden_layers", "parameterisation", "skip"):  # ahead of shapes and what follows from them
-        yield f"network.{name}", getattr(run.network, name, None)
+        if isinstance(run.network, Network):
+            yield f"network.{name}", getattr(run.network, name)
     learns = ("solver", run.algorithm.solver) if isinstance(run.algorithm, PC) else ("algorithm", run.algorithm)
     parts = (("network", run.network), learns, ("energy", run.energy))
     for name, part in parts:
@@ -266,29 +282,3 @@ def _settings(name: str, value: Any) -> Iterator[tuple[str, Any]]:
     else:
         whole = isinstance(value, int) and not name.startswith("energy.")  # steps and the like; an energy has none
         yield name, "a number" if isinstance(value, Number | jax.Array) and not whole else value
-
-
-def _room(job: TrainJob, network: AbstractNetwork, dataset: Dataset | BatchStream) -> int:
-    """Return how many runs the device has memory for, by a rough count of what each keeps."""
-    free, need = free_memory(), _bytes(job, network, dataset)
-    if need > free:
-        raise ValueError(
-            f"a run of this size needs about {need / 2**30:.1f} GiB, and there is room for {free / 2**30:.1f} GiB: "
-            "use a smaller network or batch, or give chunk=1 to try it all the same."
-        )
-    return int(free // need)
-
-
-def _bytes(job: TrainJob, network: AbstractNetwork, dataset: Dataset | BatchStream) -> int:
-    """Count twice the state of training (before and after an interval), gradients, updates and the copies that products
-    read; and activities with what inference or an evaluation keeps for each."""
-    state = jax.eval_shape(lambda n: job.algorithm.init(n, job.context), network)
-    weights, training = (
-        sum(math.prod(leaf.shape) * leaf.dtype.itemsize for leaf in jax.tree.leaves(tree)) for tree in (network, state)
-    )
-    item = jnp.dtype(job.context.policy.dtype).itemsize
-    one = jax.ShapeDtypeStruct((1, network.in_size), jnp.float32)
-    signals = one, eqx.filter_eval_shape(network.forward_pass, one, job.context.policy)
-    values = sum(leaf.size for leaf in jax.tree.leaves(signals))
-    samples = max(12 * job.source.batch_size, 2 * min(EVALUATION_CHUNK, len(dataset.test)))
-    return 2 * training + 4 * weights + samples * values * item

@@ -8,7 +8,7 @@ import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 
-from ..io import any_process
+from ..io import any_process, keep_freed_memory
 from ..learning import AbstractRelaxingAlgorithm, AlgorithmState, Relaxation
 from ._batches import bucket
 from ._checkpoint_policy import CheckpointPolicy
@@ -50,6 +50,7 @@ class TrainLoop:
 
     def run(self, learner: AlgorithmState, compute_path: str) -> list[FitResult]:
         """Train from this state, or from the newest checkpoint, and return the result of each run."""
+        keep_freed_memory()
         plan, runs = self.plan, self.programs.runs
         dtype = self.job.context.policy.dtype
         steps = jnp.zeros((*runs, 1 if plan.interval == 1 else bucket(plan.interval)), dtype)
@@ -124,8 +125,9 @@ class TrainLoop:
         if not self.callbacks:
             return
         history = state.histories[index]
-        network = self.programs.pick(state.position.state.network, index)
-        status = TrainStatus(history[-1], history, network, index)
+        learner = state.position.state
+        network, memory = self.programs.pick((learner.network, learner.memory), index)
+        status = TrainStatus(history[-1], history, network, index, memory)
         for callback in self.callbacks:
             self.ended |= callback(status) is True
 
@@ -168,9 +170,10 @@ class TrainLoop:
             precision=self.job.context.precision,
             compute_path=compute_path,
             schema=None if self.job.source.format.unsupervised else self.evaluate.schema,
-            loss=self.job.context.energy.loss,
+            loss=self.job.context.energy.output_function,
             data=self.evaluate.data,
             relaxation=self._relaxation(index),
+            memory=state.memory(self.programs, index),
         )
 
     def _relaxation(self, index: int) -> Relaxation | None:

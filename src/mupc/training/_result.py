@@ -1,6 +1,7 @@
 """`FitResult`: what training returns."""
 
 import dataclasses
+from typing import Any
 
 import numpy as np
 
@@ -26,6 +27,8 @@ class FitResult:
     - `stopped`: whether a callback, `stop` or Ctrl-C ended it. `restored`: whether `network` is the best.
     - `compute_path`: a line on the precision, the device and its kernels, or why they were not used.
     - `schema` (None if unsupervised), `loss`, `data` and `relaxation`: what `model` has in addition to the network.
+    - `memory`: what the algorithm has learnt itself by the end of the run, such as the second network of
+      `mupc.Amortised`. `mupc.algorithm_gradients` and `mupc.algorithm_reach` take it.
     """
 
     network: AbstractNetwork
@@ -43,6 +46,7 @@ class FitResult:
     loss: str | LossFunction
     data: str
     relaxation: Relaxation | None = None
+    memory: Any = None
 
     @property
     def model(self) -> Model:

@@ -119,8 +119,14 @@ class TrainState(NamedTuple):
         finite."""
         if self.best is not None:
             return programs.pick(self.best, 0)
-        diverged = has_diverged(self.histories[index])
-        return programs.pick((self.last_finite if diverged else self.position).state.network, index)
+        return programs.pick(self._finite(index).network, index)
+
+    def memory(self, programs: DevicePrograms, index: int) -> Any:
+        """Return what the algorithm of one run has learnt itself, at the end or before a divergence."""
+        return programs.pick(self._finite(index).memory, index)
+
+    def _finite(self, index: int) -> AlgorithmState:
+        return (self.last_finite if has_diverged(self.histories[index]) else self.position).state
 
     def all_losses(self, blank: Trace) -> np.ndarray:
         """Return the training losses of all steps."""

@@ -83,7 +83,7 @@ def why_plain(problem: DenseProblem) -> str | None:
     """Return why the kernels cannot take a problem; None if they can."""
     if problem.activation not in ACTIVATIONS.values():
         return "the activation is a function of your own"
-    if problem.energy.loss != "mse":
+    if problem.energy.output_function != "mse":
         return f'they know the loss "mse" only, not {problem.energy.loss_name!r}'
     if len(problem.y) > OUTPUTS:
         return f"they take at most {OUTPUTS} outputs, not {len(problem.y)}"

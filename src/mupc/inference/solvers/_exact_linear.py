@@ -86,7 +86,7 @@ def _checked(problem: AbstractProblem) -> DenseProblem:
     if problem.activation.name != "linear":
         wrong = f"needs a linear network, got activation {problem.activation.name!r}."
         raise checks.ArgumentError("ExactLinear", wrong, other)
-    if problem.energy.loss != "mse":
+    if problem.energy.output_function != "mse":
         raise checks.ArgumentError("ExactLinear", f'needs the loss "mse", got {problem.energy.loss_name!r}.', other)
     if problem.singular and not problem.energy.decays_activities:
         raise checks.ArgumentError(

@@ -37,7 +37,9 @@ class ODE(AbstractSolver[_FlowState]):
       hundredth of `tol` (1e-5 without one): near rest an explicit solver fluctuates at about ten times its tolerance,
       so coarser settings would never come to rest.
     - `steps`: the most steps, rejected ones included.
-    - `tol`: it has come to rest when the velocity has fallen to this fraction of its start; None to go on to `t1`.
+    - `tol`: it has come to rest when the velocity has fallen to this fraction of its start; None to go on to `t1`. With
+      ReLU and its like the velocity jumps where an activity crosses zero, and activities stick there: every jump costs
+      several steps. 0.01 then takes a sixth of the steps.
 
     **Example:**
 

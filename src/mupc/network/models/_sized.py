@@ -58,7 +58,8 @@ def data_arguments(model: str, dataset: Dataset) -> dict[str, Any]:
         return {"vocabulary": len(schema.labels or ()), "context": schema.context}
     if schema.image_shape is None:
         wrong = f"= {model} learns images, and {dataset.name} has none."
-        raise checks.ArgumentError("model", wrong, "Use another {model}.")
+        cure = "Use another {model}, or save images as (n, height, width) or (n, channels, height, width)."
+        raise checks.ArgumentError("model", wrong, cure)
     return {"input_shape": schema.sample_shape, "out_size": dataset.out_size}
 
 

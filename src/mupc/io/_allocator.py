@@ -1,0 +1,18 @@
+"""Memory of the C library, from which arrays on a CPU come."""
+
+import ctypes
+import functools
+import sys
+
+MMAP_MAX, TRIM_THRESHOLD = -4, -1
+"""Numbers of two settings of glibc's `mallopt`."""
+
+
+@functools.cache
+def keep_freed_memory() -> None:
+    """Have glibc keep the memory of freed arrays for the next ones. By default it gives large blocks back to the
+    system, and every call of a program waits for their pages again. Other C libraries stay as they are."""
+    mallopt = getattr(ctypes.CDLL(None), "mallopt", None) if sys.platform == "linux" else None
+    if mallopt is not None:
+        mallopt(MMAP_MAX, 0)
+        mallopt(TRIM_THRESHOLD, 2**31 - 1)
