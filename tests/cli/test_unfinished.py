@@ -2,6 +2,7 @@
 checkpoints, other processes, full and read-only disks."""
 
 import contextlib
+import itertools
 import json
 import os
 import signal
@@ -11,7 +12,7 @@ import faults
 import pytest
 
 from mupc.cli import FAILURE, USAGE_ERROR
-from mupc.experiments import CellStore, __main__, training
+from mupc.experiments import CellStore, __main__, _store, training
 from mupc.experiments._store import key
 from mupc.training import _checkpoint_policy, _evaluation, _step
 
@@ -154,6 +155,38 @@ def test_what_a_process_left_that_was_killed_after_saving_is_taken_away(tmp_path
     store.save(first, {})
     store.tidy()
     assert [path.name for path in (tmp_path / "unfinished").iterdir()] == [key(second)]
+
+
+def test_a_process_that_was_killed_while_it_saved_or_tidied_loses_nothing(tmp_path, monkeypatch):
+    """Of a group of cells, one is saved; later the folder of their checkpoints is half deleted."""
+    store, figure = CellStore(tmp_path), training.FIGURES[SLUG]
+    cells = figure.cells(figure.config("quick"), {})[:2]
+    results = {cell: {"accuracy": index} for index, cell in enumerate(cells)}
+    with pytest.raises(KeyboardInterrupt), store.scratch(cells, fresh=False) as folder:
+        (folder / "step-00000010").mkdir()
+        with monkeypatch.context() as patch:
+            patch.setattr(_store, "write_text", _killed_at(3))
+            store.save_all(results, folder)
+    assert [store.load(cell) for cell in cells] == [{"accuracy": 0}, None]
+    with monkeypatch.context() as patch:
+        patch.setattr(_store.shutil, "rmtree", lambda path, ignore_errors: path.rmdir() if path.is_dir() else None)
+        store.tidy()
+    assert [store.load(cell) for cell in cells] == list(results.values())
+    assert not list(tmp_path.rglob("step-*"))
+    store.tidy()
+    assert not list((tmp_path / "unfinished").iterdir())
+
+
+def _killed_at(number):
+    """Return `write_text` that is killed at its call of this number."""
+    write, count = _store.write_text, itertools.count(1)
+
+    def wrapped(path, text):
+        if next(count) == number:
+            raise KeyboardInterrupt
+        write(path, text)
+
+    return wrapped
 
 
 @pytest.mark.slow

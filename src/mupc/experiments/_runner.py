@@ -109,6 +109,7 @@ def execute(
     in every case, and a training run that is half done goes on next time.
     """
     options = options or RunOptions()
+    store.tidy()
     begin, clock = time.monotonic(), SharedClock()
     finished: dict[FigureCell, Row] = {}
     failed: dict[FigureCell, str] = {}
@@ -212,6 +213,5 @@ def _compute(
         finally:
             seconds = (clock.leave() - begin) / len(group)
         shared = {"seconds": seconds, "device": device(), "versions": versions()}
-        for cell, result in zip(group, results, strict=True):
-            store.save(cell, {**result, **shared})
+        store.save_all({cell: {**result, **shared} for cell, result in zip(group, results, strict=True)}, folder)
     return {cell: store.load(cell) or {**result, **shared} for cell, result in zip(group, results, strict=True)}

@@ -10,7 +10,7 @@ import hashlib
 import json
 import os
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,7 @@ from ..io import json_ready, json_text, only_writer, write_whole
 from ._figure import FigureCell, Row
 
 _DIGITS = 7
-UNFINISHED, _RESULTS = "unfinished", "results.json"
+UNFINISHED, _RESULTS, _FOUND = "unfinished", "results.json", "found.json"
 
 
 def strict(value: object) -> Any:
@@ -58,7 +58,19 @@ class CellStore:
         return self.root / cell.family / f"{key(cell)}.json"
 
     def save(self, cell: FigureCell, result: Row) -> None:
-        write_text(self.path(cell), dumps({"cell": as_json(cell), "result": result}) + "\n")
+        write_text(self.path(cell), _text(cell, result))
+
+    def save_all(self, results: Mapping[FigureCell, Row], folder: Path) -> None:
+        """Save the results of cells that were computed together, in their scratch folder first: a process that is
+        killed in between would leave a part of the group, and a part computed alone ends with other rounding.
+        """
+        texts = {self._place(cell): _text(cell, result) for cell, result in results.items()}
+        write_text(folder / _FOUND, json.dumps(texts))
+        for place, text in texts.items():
+            write_text(self.root / place, text)
+
+    def _place(self, cell: FigureCell) -> str:
+        return self.path(cell).relative_to(self.root).as_posix()
 
     @contextlib.contextmanager
     def scratch(self, cells: Sequence[FigureCell], fresh: bool) -> Iterator[Path]:
@@ -72,32 +84,52 @@ class CellStore:
             if fresh:
                 for path in folder.iterdir():
                     shutil.rmtree(path, ignore_errors=True)
-            results = [self.path(cell).relative_to(self.root).as_posix() for cell in cells]
-            write_text(folder / _RESULTS, json.dumps(results))
+            write_text(folder / _RESULTS, json.dumps([self._place(cell) for cell in cells]))
             done = False
             try:
                 yield folder
                 done = True
             finally:
                 if done or not any(path.is_dir() for path in folder.iterdir()):
-                    shutil.rmtree(folder, ignore_errors=True)
+                    _remove(folder)
 
     def tidy(self) -> None:
-        """Delete the checkpoints of finished cells whose process was killed before it could do so."""
+        """End what a killed process could not: save the results that it had written down, and delete the checkpoints of
+        finished cells."""
         for folder in (self.root / UNFINISHED).glob("*"):
             with contextlib.suppress(OSError, ValueError):
-                results = json.loads((folder / _RESULTS).read_text(encoding="utf-8"))
-                if all((self.root / str(result)).exists() for result in results):
+                places = _read(folder / _RESULTS)
+                found = _read(folder / _FOUND) if (folder / _FOUND).exists() else {}
+                missing = [place for place in places if not (self.root / str(place)).exists()]
+                if all(place in found for place in missing):
                     with only_writer(folder):
-                        shutil.rmtree(folder, ignore_errors=True)
+                        for place in missing:
+                            write_text(self.root / place, found[place])
+                        _remove(folder)
 
     def load(self, cell: FigureCell) -> Row | None:
         """Return the result of a finished cell; None if there is none, or if its file is damaged or of another cell."""
         try:
-            saved = json.loads(self.path(cell).read_text(encoding="utf-8"))
+            saved = _read(self.path(cell))
         except (OSError, ValueError):
             return None
         if not isinstance(saved, dict) or saved.get("cell") != as_json(cell):
             return None
         result = saved.get("result")
         return result if isinstance(result, dict) else None
+
+
+def _text(cell: FigureCell, result: Row) -> str:
+    return dumps({"cell": as_json(cell), "result": result}) + "\n"
+
+
+def _read(path: Path) -> Any:
+    return json.loads(path.read_text(encoding="utf-8"))
+
+
+def _remove(folder: Path) -> None:
+    """Delete a scratch folder, its checkpoints first: `tidy` knows whose they are if the process is killed."""
+    for path in folder.iterdir():
+        if path.is_dir():
+            shutil.rmtree(path, ignore_errors=True)
+    shutil.rmtree(folder, ignore_errors=True)
