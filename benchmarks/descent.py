@@ -9,7 +9,6 @@ an update; backpropagation has three.
 
 import argparse
 
-import jax
 import jax.numpy as jnp
 import jax.random as jr
 
@@ -25,7 +24,7 @@ def passes(network, x, y, energy, solver):
     problem = pose(network, Batch(x, y), energy, POLICIES["float32"])
     start = problem.start()
     linear = problem.linearise(start)
-    downhill = jax.tree.map(jnp.negative, linear.error_gradient())
+    downhill = linear.downhill()
     found = linear.descent(downhill, problem.follow(downhill).errors.output - start.errors.output)
     if found.left_at_one <= solver.cg_tol:
         return 4

@@ -9,7 +9,6 @@ turns. `passes` counts products with all weights: backpropagation has three.
 import argparse
 
 import jax
-import jax.numpy as jnp
 import jax.random as jr
 
 import mupc
@@ -32,11 +31,11 @@ def programs(energy, precision):
 
     def gradient(network, x, y):
         problem, start = posed(network, x, y)
-        return problem.linearise(start).error_gradient().hidden
+        return problem.linearise(start).downhill().hidden
 
     def followed(network, x, y):
         problem, start = posed(network, x, y)
-        downhill = jax.tree.map(jnp.negative, problem.linearise(start).error_gradient())
+        downhill = problem.linearise(start).downhill()
         point = problem.follow(downhill)
         return problem.values(point), point.delta.hidden
 

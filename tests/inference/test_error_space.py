@@ -55,7 +55,7 @@ def test_the_bound_holds_on_a_linear_network(outputs: int) -> None:
     problem = pose(network, Batch(X, y), energy, POLICIES["float64"])
     start = problem.start()
     linear = problem.linearise(start)
-    downhill = jax.tree.map(jnp.negative, linear.error_gradient())
+    downhill = linear.downhill()
     whole = problem.follow(downhill)
     found = linear.descent(downhill, whole.errors.output - start.errors.output)
     best = problem.follow(problem.move(jax.tree.map(jnp.zeros_like, downhill), found.best, downhill))

@@ -164,8 +164,8 @@ class Framed(mupc.AbstractNetwork):
         gradients, output = self.inner.backpropagate(x, output_error, precision)
         return eqx.tree_at(lambda network: network.inner, self, gradients), output
 
-    def local_gradients(self, x, activities, errors, output_error, precision):
-        gradients = self.inner.local_gradients(x, activities, errors, output_error, precision)
+    def local_gradients(self, *given):
+        gradients = self.inner.local_gradients(*given)
         return eqx.tree_at(lambda network: network.inner, self, gradients)
 
     def per_layer(self, function):

@@ -45,8 +45,8 @@ def trajectories(
         posed = pose_whole(network)
         point = solve(solver, posed, history=False).point
         found, start = posed.unpack(point), posed.unpack(posed.start())
-        errors = jax.tree.map(lambda e: e / energy.output_weight, found.errors)
-        slopes = network.local_gradients(x, found.activities, errors, found.output_error, policy)
+        factor = 1 / energy.output_weight
+        slopes = network.local_gradients(x, found.activities, found.errors, found.output_error, policy, factor)
         updates, state = rule.update(slopes, state, network)
         # from the errors: a difference of activities would round the small ones away
         moved = posed.follow(posed.as_unknowns(point)).delta

@@ -16,7 +16,7 @@ from ._energy import (
     layer_energies,
     with_loss,
 )
-from ._infer import free_start, infer, infer_batch, infer_problem, why_no_kernels
+from ._infer import free_start, infer, infer_batch, infer_problem, pose_for, why_no_kernels
 from ._problem import AbstractLinearised, AbstractProblem, Arrays, Batch, Increments, LayerErrors, Point, add, zeros
 from ._sample import sample
 from ._solution import RESULTS, Solution, check_solution

@@ -222,8 +222,8 @@ class ChainLinearised(AbstractGaussNewton):
     def output_change(self, d: Increments) -> Outputs:
         return push(self.problem.chain.readout, self.inputs[-1][0], layer_at(d.hidden[-1], -1))
 
-    def output_signal(self) -> Outputs:
-        return -self.problem.output_error(self.point.errors)
+    def output_pull(self) -> Outputs:
+        return self.problem.output_error(self.point.errors)
 
     def loss_curvature(self, change: Outputs) -> Outputs:
         return self.problem.energy.output_curvature(self.point.errors.output, self.problem.y, change)

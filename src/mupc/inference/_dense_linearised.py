@@ -102,8 +102,8 @@ class DenseLinearised(AbstractGaussNewton):
         weight = self.problem.multipliers[2] * self.problem.energy.output_weight
         return self.slopes[-1] * (weight * self.problem.readout.transpose(output))
 
-    def output_signal(self) -> Output:
-        return -self.problem.output_error(self.point.errors).T
+    def output_pull(self) -> Output:
+        return self.problem.output_error(self.point.errors).T
 
     def change_along(self, p: Increments) -> tuple[Increments, Output]:
         if self.jacobian is None:

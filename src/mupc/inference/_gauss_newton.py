@@ -53,8 +53,8 @@ class AbstractGaussNewton(AbstractLinearised[Increments]):
         """Return how the output follows a change of the activities."""
 
     @abc.abstractmethod
-    def output_signal(self) -> Array:
-        """Return the gradient of the loss in the output."""
+    def output_pull(self) -> Array:
+        """Return the negative gradient of the loss in the output."""
 
     @abc.abstractmethod
     def loss_curvature(self, change: Array) -> Array:
@@ -83,13 +83,13 @@ class AbstractGaussNewton(AbstractLinearised[Increments]):
         signal = plain.apply_inverse_transpose(Force(jnp.zeros_like(self.point.errors.output), d))
         return plain.apply_inverse(plain.solve(signal, None, tol=10 * eps))
 
-    def error_gradient(self) -> Increments:
+    def downhill(self) -> Increments:
         energy = self.problem.energy
         rest = None
         if energy.decays_activities:
-            rest = jax.tree.map(lambda z: energy.activity_decay * z, self.problem.activities(self.point.delta))
-        pulled = self.apply_inverse_transpose(Force(self.output_signal(), rest))
-        return Increments(add(self.point.errors.hidden, pulled.hidden), pulled.input)
+            rest = jax.tree.map(lambda z: -energy.activity_decay * z, self.problem.activities(self.point.delta))
+        pulled = self.apply_inverse_transpose(Force(self.output_pull(), rest))
+        return Increments(jax.tree.map(jnp.subtract, pulled.hidden, self.point.errors.hidden), pulled.input)
 
     @property
     def bounds_descent(self) -> bool:

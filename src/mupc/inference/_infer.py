@@ -145,7 +145,14 @@ def infer_batch(
     history: bool = False,
 ) -> Solution:
     """Run `infer` on arguments that are checked and cast."""
-    return infer_problem(network, pose(network, batch, energy, policy), solver, policy, history)
+    return infer_problem(network, pose_for(solver, network, batch, energy, policy), solver, policy, history)
+
+
+def pose_for(
+    solver: AbstractSolver, network: AbstractNetwork, batch: Batch, energy: Energy, policy: Precision
+) -> AbstractProblem:
+    """State the problem that a solver is to solve."""
+    return pose(network, dataclasses.replace(batch, rounds_start=solver.rounds_start), energy, policy)
 
 
 @eqx.filter_jit

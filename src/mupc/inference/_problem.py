@@ -25,7 +25,8 @@ class Batch(eqx.Module):
     """One batch for inference: inputs (B, D) and targets (B, C), checked and cast.
 
     With `free_input`, x is only where the free z₀ starts. With `activities`, inference starts there instead of at the
-    forward pass. Where their errors and output are `known`, they are not computed again.
+    forward pass. Where their errors and output are `known`, they are not computed again. With `rounds_start`, products
+    of the forward pass are rounded like all others.
     """
 
     x: Inputs
@@ -33,6 +34,7 @@ class Batch(eqx.Module):
     activities: PyTree | None = None
     known: tuple[PyTree, Outputs] | None = None
     free_input: bool = eqx.field(static=True, default=False)
+    rounds_start: bool = eqx.field(static=True, default=False)
 
 
 class Increments(eqx.Module):
@@ -99,8 +101,8 @@ class AbstractLinearised(eqx.Module, Generic[Unknowns]):
         """Return the same, ready for several solves: with the derivative of the output kept, where that saves time."""
 
     @abc.abstractmethod
-    def error_gradient(self) -> Unknowns:
-        """Return ∂F/∂e, in which every layer has a part of the same order."""
+    def downhill(self) -> Unknowns:
+        """Return −∂F/∂e, in which every layer has a part of the same order."""
 
     @property
     @abc.abstractmethod
@@ -232,10 +234,10 @@ def zeros(like: Unknowns) -> Unknowns:
 def base_point(network: AbstractNetwork, batch: Batch, precision: Precision) -> tuple[PyTree, PyTree | None, Outputs]:
     """Return where inference starts: the activities, their errors (None: zero, at the forward pass) and the output.
 
-    They are found in full precision: it is a small part of the work, and rounding would put some ReLU units on the
-    wrong side of their kink, which accurate increments could not repair."""
+    They are found in full precision, unless the batch says otherwise: rounding puts some ReLU units on the wrong side
+    of their kink, which accurate increments cannot repair."""
     if batch.activities is None:
-        activities, output = network.forward_pass(batch.x, precision.full)
+        activities, output = network.forward_pass(batch.x, precision if batch.rounds_start else precision.full)
         return activities, None, output
     known = batch.known
     if known is None:

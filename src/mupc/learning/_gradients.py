@@ -95,9 +95,8 @@ def error_gradients(
 ) -> SomeNetwork:
     """Return the gradients from every layer's own error, without penalties. Errors carry a factor λ, which is divided
     out. The inputs are `x`, unless they were inferred."""
-    errors = jax.tree.map(lambda e: e / energy.output_weight, found.errors)
-    inputs = x if found.input is None else found.input
-    gradients = network.local_gradients(inputs, found.activities, errors, found.output_error, policy)
+    inputs, factor = x if found.input is None else found.input, 1 / energy.output_weight
+    gradients = network.local_gradients(inputs, found.activities, found.errors, found.output_error, policy, factor)
     return cast(SomeNetwork, gradients)
 
 

@@ -4,7 +4,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 
-from ..inference import AbstractSolver, Batch, Energy, infer_problem, pose, why_no_kernels
+from ..inference import AbstractSolver, Batch, Energy, infer_problem, pose_for, why_no_kernels
 from ..io import checks
 from ..network import AbstractNetwork, Precision, PRNGKeyArray, Real, Scalar
 from ._algorithm import AlgorithmState, Defaults, LearningContext, StepReport, refuse_unsupervised
@@ -72,7 +72,7 @@ class Nudged(AbstractSolving):
         self, state: AlgorithmState, batch: Batch, key: PRNGKeyArray, context: LearningContext
     ) -> tuple[AlgorithmState, StepReport]:
         network, solver = context.policy.cast((state.network, self.keyed_solver(key)))
-        problem = pose(network, batch, context.energy, context.policy)
+        problem = pose_for(solver, network, batch, context.energy, context.policy)
         beta = self.beta_at(context.share(state.step))
         solutions, gradients = [], []
         for sign in SIGNS[self.sign]:

@@ -1,6 +1,7 @@
 """Zero-divergence inference learning: predictive coding that takes backpropagation's step."""
 
-import jax
+import dataclasses
+
 import jax.numpy as jnp
 
 from ..inference import Batch, Energy, LayerErrors, Point, pose
@@ -52,9 +53,9 @@ class ZIL(AbstractForward, AbstractUntuned):
         self, state: AlgorithmState, batch: Batch, key: PRNGKeyArray, context: LearningContext
     ) -> tuple[AlgorithmState, StepReport]:
         network = context.policy.cast(state.network)
-        problem = pose(network, batch, context.energy, context.policy)
+        problem = pose(network, dataclasses.replace(batch, rounds_start=True), context.energy, context.policy)
         start = problem.start()
-        arriving = jax.tree.map(jnp.negative, problem.linearise(start).error_gradient().hidden)
+        arriving = problem.linearise(start).downhill().hidden
         found = problem.unpack(Point(start.delta, LayerErrors(arriving, start.errors.output)))
         gradients = error_gradients(network, found, batch.x, context.energy, context.policy)
         gradients = with_penalties(gradients, network, context.learned_energy)

@@ -10,7 +10,7 @@ from jaxtyping import Array, Float, PyTree
 from ._layer import Dense
 from ._precision import Precision
 from ._rate_scales import BaseSize, LayerScale, RateScales
-from ._types import Inputs, Outputs, Rows
+from ._types import Inputs, Outputs, Real, Rows
 
 PerLayer = Float[Array, " all_layers"]
 
@@ -81,9 +81,15 @@ class AbstractNetwork(eqx.Module):
 
     @abc.abstractmethod
     def local_gradients(
-        self, x: Inputs, activities: PyTree, errors: PyTree, output_error: Outputs, precision: Precision
+        self,
+        x: Inputs,
+        activities: PyTree,
+        errors: PyTree,
+        output_error: Outputs,
+        precision: Precision,
+        factor: Real = 1.0,
     ) -> "AbstractNetwork":
-        """Return weight gradients, each from its own layer's error and input alone."""
+        """Return weight gradients, each from its own layer's error, times `factor` in hidden layers, and its input."""
 
     @abc.abstractmethod
     def backpropagate(

@@ -1,5 +1,6 @@
 """Chains: networks of any nodes, one latent for each, with derivatives by autodiff."""
 
+import functools
 import itertools
 import math
 from collections.abc import Callable, Sequence
@@ -20,7 +21,7 @@ from ._parts import Latent, Part, Shape, Single, Stack, apply, checked_names, ch
 from ._precision import Precision, resolve_precision
 from ._rate_scales import BaseSize, LayerScale, RateScales
 from ._recurrence import layer_at, shifted_up
-from ._types import Inputs, Outputs, Rows
+from ._types import Inputs, Outputs, Real, Rows
 from .nodes import (
     AbstractRounding,
     AbstractWeighted,
@@ -212,20 +213,24 @@ class Chain(AbstractNetwork):
         return jax.tree.map(jnp.subtract, after, before)
 
     def local_gradients(
-        self, x: Inputs, activities: Latents, errors: Latents, output_error: Outputs, precision: Precision
+        self,
+        x: Inputs,
+        activities: Latents,
+        errors: Latents,
+        output_error: Outputs,
+        precision: Precision,
+        factor: Real = 1.0,
     ) -> "Chain":
         chain = self.with_precision(precision)
-        share = 1 / len(x)
 
-        def gradient(node: eqx.Module, u: Latent, e: Latent) -> eqx.Module:
+        def gradient(node: eqx.Module, u: Latent, e: Latent, share: Real) -> eqx.Module:
             found: eqx.Module = jax.vjp(lambda n: apply(n, u), node)[1](-share * e)[0]
             return found
 
-        inputs = chain.inputs_of_nodes(x, activities)
-        found = [
-            part.each(gradient, u, e)
-            for part, u, e in zip(chain.parts, inputs, (*errors, output_error[None]), strict=True)
-        ]
+        *inputs, top = chain.inputs_of_nodes(x, activities)
+        hidden = functools.partial(gradient, share=factor / len(x))
+        found = [part.each(hidden, u, e) for part, u, e in zip(chain.hidden, inputs, errors, strict=True)]
+        found.append(gradient(chain.readout, top[0], output_error, 1 / len(x)))
         weights, structure = jax.tree.flatten(self)
         gradients = map(jnp.reshape, jax.tree.leaves(found), (weight.shape for weight in weights))
         return jax.tree.unflatten(structure, gradients)

@@ -18,7 +18,7 @@ from ._parameterisation import PARAMETERISATIONS, ROLES, Multipliers, initialise
 from ._precision import Precision, resolve_precision
 from ._rate_scales import BaseSize, LayerScale, RateScales
 from ._recurrence import LayerState, at_bottom, recurrence, skipped
-from ._types import Activities, Elementwise, Initialiser, Inputs, Outputs, PRNGKeyArray, Rows
+from ._types import Activities, Elementwise, Initialiser, Inputs, Outputs, PRNGKeyArray, Real, Rows
 
 MOST_WEIGHTS = 2**40
 """Beyond this, sizes overflow before memory runs out."""
@@ -203,10 +203,17 @@ class Network(AbstractNetwork):
         return recurrence(step, slopes[-1] * top, (self.hidden, slopes[:-1]), self.skip, reverse=True)
 
     def local_gradients(
-        self, x: Inputs, activities: Activities, errors: Activities, output_error: Outputs, precision: Precision
+        self,
+        x: Inputs,
+        activities: Activities,
+        errors: Activities,
+        output_error: Outputs,
+        precision: Precision,
+        factor: Real = 1.0,
     ) -> "Network":
         """Return −a_ℓ · mean over the batch of e_ℓ φ(z_{ℓ-1})ᵀ for every layer ℓ."""
         first, hidden, last = self.multipliers
+        errors = factor * errors
         phi = self.activation(activities)
         layers = (
             self.input.gradient(errors[0], x, first, precision),

@@ -48,6 +48,11 @@ class AbstractSolver(eqx.Module, Generic[State]):
     def local(self) -> bool:
         """Whether layers that no step has reached may be left out."""
 
+    @property
+    def rounds_start(self) -> bool:
+        """Whether products of the forward pass may be rounded, since no signal is so small that it would be lost."""
+        return False
+
     @abc.abstractmethod
     def init(self, problem: AbstractProblem[Unknowns], point: Point) -> State:
         """Return the state before the first step, or raise a `ValueError` for a problem that this solver cannot solve.

@@ -9,7 +9,7 @@ from jaxtyping import Array, Bool, Int
 
 from ...io import checks
 from ...network import Real, Scalar
-from .._problem import AbstractProblem, PerSample, Point, Unknowns, zeros
+from .._problem import AbstractProblem, PerSample, Point, Tree, Unknowns, zeros
 from .._solution import RESULTS
 from ._base import AbstractSolver, LoopStatus, Stop, check_limits, converged_below, either
 
@@ -85,6 +85,10 @@ class ErrorSpace(AbstractSolver[_Energies]):
     def local(self) -> bool:
         return False
 
+    @property
+    def rounds_start(self) -> bool:
+        return True
+
     def init(self, problem: AbstractProblem, point: Point) -> _Energies:
         values = problem.values(point)
         return _Energies(values, jnp.mean(values), jnp.full((), jnp.inf, values.dtype))
@@ -93,31 +97,39 @@ class ErrorSpace(AbstractSolver[_Energies]):
         self, problem: AbstractProblem[Unknowns], point: Point, gradient: Unknowns, state: _Energies
     ) -> tuple[Point, _Energies]:
         linear = problem.linearise(point)
-        downhill = jax.tree.map(jnp.negative, linear.error_gradient())
+        downhill = linear.downhill()
         start, whole = problem.as_unknowns(point), jnp.ones_like(state.values)
         eps = float(jnp.finfo(state.values.dtype).eps)
 
-        def attempt(change: Unknowns, length: PerSample) -> _Attempt:
+        def solved(downhill: Unknowns) -> Unknowns:
+            return linear.with_jacobian().solve(downhill, self.cg_steps, tol=eps)
+
+        def attempt(downhill: Unknowns, change: Unknowns, length: PerSample) -> _Attempt:
             promised = problem.dot(downhill, change) / 2
             moved = problem.follow(problem.move(start, length, change))
             values = problem.values(moved)
             enough = values <= state.values - ENOUGH * length * promised + 8 * eps * jnp.abs(state.values)
             return _Attempt(moved, values, enough)
 
-        if self.steps > 1 or self.cg_steps is None or self.cg_tol is None or not linear.bounds_descent:
-            change = linear.with_jacobian().solve(downhill, self.cg_steps, tol=eps)
-            found, count = attempt(change, whole), 1
+        cg_tol = self.cg_tol
+        if self.steps > 1 or self.cg_steps is None or cg_tol is None or not linear.bounds_descent:
+            change = solved(downhill)
+            first = attempt(downhill, change, whole)
+            found = self._search(lambda length: attempt(downhill, change, length), first, 1)
         else:
-            found, count = attempt(downhill, whole), 0
-            descent = linear.descent(downhill, found.point.errors.output - point.errors.output)
-            done = (descent.left_at_one <= self.cg_tol) & jnp.all(found.enough)
-            found = found._replace(enough=jnp.broadcast_to(done, found.enough.shape))
-            change = _if_needed(
-                ~done & ~(descent.left_at_best <= self.cg_tol),
-                lambda: linear.with_jacobian().solve(downhill, self.cg_steps, tol=eps),
-                problem.move(zeros(downhill), descent.best, downhill),
-            )
-        found = self._search(lambda length: attempt(change, length), found, count)
+            first = attempt(downhill, downhill, whole)
+            descent = linear.descent(downhill, first.point.errors.output - point.errors.output)
+
+            def better(first: _Attempt) -> _Attempt:
+                # from the point, which the loop has anyway: to hand the direction on would take a copy
+                downhill = jax.tree.map(jnp.subtract, problem.as_unknowns(first.point), start)
+                shorter = problem.move(zeros(downhill), descent.best, downhill)
+                change = _if_needed(~(descent.left_at_best <= cg_tol), lambda _: solved(downhill), shorter)
+                none = first._replace(enough=jnp.zeros_like(first.enough))
+                return self._search(lambda length: attempt(downhill, change, length), none, 0)
+
+            done = (descent.left_at_one <= cg_tol) & jnp.all(first.enough)
+            found = _if_needed(~done, better, first)
         return found.point, _Energies(found.values, state.first, jnp.mean(state.values))
 
     def _search(self, attempt: Callable[[PerSample], _Attempt], found: _Attempt, count: int) -> _Attempt:
@@ -149,12 +161,12 @@ class ErrorSpace(AbstractSolver[_Energies]):
         return settled if converged is None else either(converged, settled)
 
 
-def _if_needed(needed: Bool[Array, ""], compute: Callable[[], Unknowns], otherwise: Unknowns) -> Unknowns:
-    """Return what `compute` does if it is needed. A loop of at most one turn takes the place of a conditional, which
-    would always compute both branches when many networks train at once."""
+def _if_needed(needed: Bool[Array, ""], compute: Callable[[Tree], Tree], found: Tree) -> Tree:
+    """Return what has been found, or, if needed, what `compute` makes of it. A loop of at most one turn takes the place
+    of a conditional, which would always compute both branches when many networks train at once."""
 
-    def turn(carry: tuple[Bool[Array, ""], Unknowns]) -> tuple[Bool[Array, ""], Unknowns]:
-        return jnp.zeros_like(carry[0]), compute()
+    def turn(carry: tuple[Bool[Array, ""], Tree]) -> tuple[Bool[Array, ""], Tree]:
+        return jnp.zeros_like(carry[0]), compute(carry[1])
 
-    ended: tuple[Any, Unknowns] = jax.lax.while_loop(lambda carry: carry[0], turn, (needed, otherwise))
+    ended: tuple[Any, Tree] = jax.lax.while_loop(lambda carry: carry[0], turn, (needed, found))
     return ended[1]
