@@ -1,5 +1,6 @@
 """Print the relative error of hidden weight gradients against float64, by distance from the output: for increments (the
-library) and for plain gradient descent on full activities, in the same precisions.
+library) and for plain gradient descent on full activities, in the same precisions. Then the relative error of the whole
+gradient in error space, next to that of backpropagation.
 
     python benchmarks/precision.py
 """
@@ -11,6 +12,7 @@ import jax
 jax.config.update("jax_enable_x64", True)
 
 import equinox as eqx  # noqa: E402
+import jax.flatten_util  # noqa: E402
 import jax.numpy as jnp  # noqa: E402
 import jax.random as jr  # noqa: E402
 import numpy as np  # noqa: E402
@@ -23,6 +25,21 @@ def increments(network, x, y, lr, steps, precision):
     """Return the library's gradients."""
     solution = mupc.infer(network, x, y, mupc.GradientDescent(lr, steps), precision=precision)
     return mupc.weight_gradients(network, solution, x).hidden.weight
+
+
+def error_space(network, x, y, output_precision, precision):
+    """Return the gradients of all weights in error space; by backpropagation if λ is 0."""
+    if not output_precision:
+        return mupc.backprop_gradients(network, x, y, precision=precision)
+    energy = mupc.Energy(output_precision=output_precision)
+    solution = mupc.infer(network, x, y, mupc.ErrorSpace(), energy=energy, precision=precision)
+    return mupc.weight_gradients(network, solution, x)
+
+
+def relative_error(got, exact):
+    """Return |got − exact| / |exact| over all weights."""
+    got, exact = (jax.flatten_util.ravel_pytree(tree)[0].astype(jnp.float64) for tree in (got, exact))
+    return float(jnp.linalg.norm(got - exact) / jnp.linalg.norm(exact))
 
 
 @eqx.filter_jit
@@ -81,6 +98,10 @@ def main() -> None:
                 got = np.asarray(method(network, x, y, lr, depth, precision), np.float64)
                 gaps = [np.linalg.norm(got[r] - exact[r]) / np.linalg.norm(exact[r]) for r in rows]
                 print(f"| {name}, {precision} | " + " | ".join(f"{gap:.0e}" for gap in gaps) + " |")
+        print(f"\n| {activation}, whole gradient | BP | λ = 0.01 | λ = 0.1 | λ = 1 |\n|---|---|---|---|---|")
+        for precision in ("float32", "bf16"):
+            pairs = ([error_space(network, x, y, lam, p) for p in (precision, "float64")] for lam in (0, 0.01, 0.1, 1))
+            print(f"| {precision} | " + " | ".join(f"{relative_error(*pair):.1e}" for pair in pairs) + " |")
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """Compile an update for an H200 on a machine without a GPU, and print what its kernels move.
 
     pip install -e '.[gpu]'
-    python benchmarks/without_gpu.py [--methods bp error-space gd] [--model resnet|mlp] [--kernels 20]
+    python benchmarks/without_gpu.py [--methods bp error-space gd] [--model resnet|vgg|transformer|mlp] [--kernels 20]
 
 XLA compiles for a device that it only knows by its description. The text of the program then has every kernel, the
 shapes that it reads and writes, and how often loops repeat. The time is an estimate: bytes at the bandwidth of a copy,
@@ -11,6 +11,7 @@ Loops whose number of turns is not known, such as a line search, are counted as 
 
 import argparse
 import collections
+import functools
 import os
 import re
 import time
@@ -136,11 +137,26 @@ def kernels(text):
     yield from visit(entry, 1)
 
 
-def update(solver, output_precision):
+def example(options):
+    """Return the network that was asked for, and a batch."""
+    key, rows = jr.key(0), options.batch_size or (64 if options.model in ("mlp", "transformer") else 128)
+    if options.model == "mlp":
+        network = mupc.Network(784, 10, options.width or 512, options.hidden_layers, key=key)
+        return network, jnp.zeros((rows, 784)), jnp.zeros((rows, 10))
+    if options.model == "transformer":
+        network = mupc.models.transformer(65, 256, options.width or 512, blocks=options.blocks[0], key=key)
+        return network, jnp.zeros((rows, 256), int), jnp.zeros((rows, 256), int)
+    make = (
+        functools.partial(mupc.models.resnet, blocks=options.blocks) if options.model == "resnet" else mupc.models.vgg
+    )
+    network = make(width=options.width or 64, key=key)
+    return network, jnp.zeros((rows, *network.input_shape)), jnp.zeros((rows, 10))
+
+
+def update(solver, energy):
     """Return a function that computes the weight gradients of a batch; without a solver, by backpropagation."""
     if solver is None:
-        return lambda n, x, y: mupc.backprop_gradients(n, x, y, precision="bf16")
-    energy = mupc.Energy(output_precision=output_precision)
+        return lambda n, x, y: mupc.backprop_gradients(n, x, y, energy=energy, precision="bf16")
 
     def run(network, x, y):
         return mupc.weight_gradients(network, mupc.infer(network, x, y, solver, energy=energy, precision="bf16"), x)
@@ -149,7 +165,7 @@ def update(solver, output_precision):
 
 
 def compiled(function, network, x, y, gpu):
-    """Return the text of the program for these shapes, and the seconds that compiling took."""
+    """Return the program for these shapes, and the seconds that compiling took."""
     begin = time.monotonic()
     arrays, static = eqx.partition((network, x, y), eqx.is_array)
     place = jax.sharding.SingleDeviceSharding(gpu)
@@ -157,38 +173,33 @@ def compiled(function, network, x, y, gpu):
     lowered = jax.jit(lambda given: eqx.filter(function(*eqx.combine(given, static)), eqx.is_array)).trace(specs)
     lowered = lowered.lower(lowering_platforms=("cuda",))
     program = lowered.compile(compiler_options={"xla_gpu_autotune_level": "0"})
-    return program.as_text(), time.monotonic() - begin
+    return program, time.monotonic() - begin
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--methods", choices=("bp", "error-space", "gd"), nargs="+", default=["bp", "error-space"])
-    parser.add_argument("--model", choices=("resnet", "mlp"), default="resnet")
-    parser.add_argument("--width", type=int, help="units, or channels (default: 512, 64)")
-    parser.add_argument("--batch-size", type=int, help="default: 64, of images 128")
+    parser.add_argument("--model", choices=("resnet", "vgg", "transformer", "mlp"), default="resnet")
+    parser.add_argument("--width", type=int, help="channels (default: 64) or units (default: 512)")
+    parser.add_argument("--batch-size", type=int, help="default: 64, for images 128")
     parser.add_argument("--blocks", type=int, nargs=3, default=[6, 6, 6])
+    parser.add_argument("--output-precision", type=float, default=0.1)
     parser.add_argument("--hidden-layers", type=int, default=128)
     parser.add_argument("--kernels", type=int, default=0, help="list this many of those that take longest")
     parser.add_argument("--text", type=Path, help="write the programs into this folder")
     options = parser.parse_args()
     gpu = device()
     jax.default_backend = lambda: "gpu"  # mupc asks once how to build programs
-    if options.model == "resnet":
-        network = mupc.models.resnet(width=options.width or 64, blocks=options.blocks, key=jr.key(0))
-        x = jnp.zeros((options.batch_size or 128, *network.input_shape))
-    else:
-        network = mupc.Network(784, 10, options.width or 512, options.hidden_layers, key=jr.key(0))
-        x = jnp.zeros((options.batch_size or 64, 784))
-    y = jnp.zeros((len(x), 10))
-    steps = network.layer_count - 1
-    solvers = {
-        "bp": (None, 0),
-        "error-space": (mupc.ErrorSpace(), 0.1 if options.model == "resnet" else 0.01),
-        "gd": (mupc.GradientDescent(0.01, steps), 1.0),
-    }
-    print(f"{'':12} {'launches':>8} {'GB':>7} {'ms':>7} {'bf16 products':>14} {'others':>7} {'compile s':>10}")
+    network, x, y = example(options)
+    loss = "cross-entropy" if options.model == "transformer" else "mse"
+    energy = mupc.Energy(loss=loss, output_precision=options.output_precision)
+    solvers = {"bp": None, "error-space": mupc.ErrorSpace(), "gd": mupc.GradientDescent(0.01, network.layer_count - 1)}
+    print(
+        f"{'':12} {'launches':>8} {'GB':>7} {'ms':>7} {'bf16 products':>14} {'others':>7} {'MiB':>7} {'compile s':>10}"
+    )
     for method in options.methods:
-        text, seconds = compiled(update(*solvers[method]), network, x, y, gpu)
+        program, seconds = compiled(update(solvers[method], energy), network, x, y, gpu)
+        text, memory = program.as_text(), program.memory_analysis().temp_size_in_bytes / 2**20
         if options.text:
             (options.text / f"{method}.txt").write_text(text)
         rows = list(kernels(text))
@@ -199,7 +210,7 @@ def main():
             products[" bf16[" in label.split(" -> ")[0]] += product * times
         estimate = traffic / BANDWIDTH + launches * LAUNCH
         row = f"{launches:8} {traffic / 1e9:7.2f} {1e3 * estimate:7.2f} {products[True]:14} {products[False]:7}"
-        print(f"{method:12} {row} {seconds:10.1f}", flush=True)
+        print(f"{method:12} {row} {memory:7.0f} {seconds:10.1f}", flush=True)
         taken = collections.Counter()
         for label, times, bytes_, _ in rows:
             taken[label, bytes_] += times

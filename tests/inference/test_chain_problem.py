@@ -1,5 +1,6 @@
 """A chain that is the residual MLP agrees with `mupc.Network`; chains of convolutions agree with dense references."""
 
+import dataclasses
 import warnings
 
 import equinox as eqx
@@ -14,6 +15,7 @@ import mupc
 from mupc import nodes
 from mupc.inference import extremes, pose
 from mupc.inference._problem import Batch
+from mupc.network import _backend, _parts
 from mupc.network._precision import POLICIES
 
 IN, OUT, WIDTH, HIDDEN, BATCH = 7, 3, 6, 5, 4
@@ -32,7 +34,7 @@ def weights(network):
 
 def as_chain(network):
     """Return the same network as a chain."""
-    shared = {"depth": HIDDEN + 1, "use_bias": True}
+    shared = {"depth": network.layer_count, "use_bias": True}
 
     def block(key):
         return nodes.Residual(["tanh", nodes.Linear(WIDTH, WIDTH, role="branch", **shared, key=key)])
@@ -40,7 +42,7 @@ def as_chain(network):
     chain = mupc.Chain(
         [
             nodes.Linear(IN, WIDTH, role="input", **shared, key=jr.key(1)),
-            mupc.Stack(block, HIDDEN - 1, key=jr.key(2)),
+            mupc.Stack(block, network.hidden_layers - 1, key=jr.key(2)),
             nodes.Sequential(["tanh", nodes.Linear(WIDTH, OUT, role="readout", **shared, key=jr.key(3))]),
         ],
         input_shape=(IN,),
@@ -49,11 +51,15 @@ def as_chain(network):
     return eqx.tree_at(weights, chain, weights(network))
 
 
-@pytest.fixture(scope="module")
-def pair():
-    network = mupc.Network(IN, OUT, WIDTH, HIDDEN, activation="tanh", use_bias=True, key=jr.key(0))
+def made(hidden_layers):
+    network = mupc.Network(IN, OUT, WIDTH, hidden_layers, activation="tanh", use_bias=True, key=jr.key(0))
     network = jax.tree.map(lambda a: a.astype(float) + 0.1 * jr.normal(jr.key(3), a.shape), network)
     return network, as_chain(network)
+
+
+@pytest.fixture(scope="module")
+def pair():
+    return made(HIDDEN)
 
 
 def stacked(activities):
@@ -95,6 +101,27 @@ def test_the_mlp_as_a_chain_is_the_mlp(pair, solver, energy, free):
     gradients = [weights(mupc.weight_gradients(n, s, X)) for n, s in zip(pair, found, strict=True)]
     for own, other in zip(*gradients, strict=True):
         np.testing.assert_allclose(own, other, atol=tolerance)
+
+
+def test_small_stacks_may_be_taken_apart(monkeypatch):
+    """As on a GPU, by a chain whose programs no other test has compiled."""
+    apart = dataclasses.replace(_backend.backend(), largest_unrolled=3)
+    monkeypatch.setattr(_parts, "backend", lambda: apart)
+    network, chain = made(hidden_layers=4)
+    assert [part.depth for part in chain.for_computing(POLICIES["float64"]).parts] == [1, 1, 1, 1, 1]
+    start = jr.normal(jr.key(8), (4, BATCH, WIDTH))
+    starts = start, (start[:1], start[1:])
+    for solver in (SOLVERS["gradient descent"], mupc.ErrorSpace(steps=2)):
+        both = zip((network, chain), starts, strict=True)
+        found = [mupc.infer(n, X, Y, solver, energy=ENERGIES["decay"], activities=z) for n, z in both]
+        np.testing.assert_allclose(*(stacked(solution.activities) for solution in found), atol=1e-10)
+        np.testing.assert_allclose(*(stacked(solution.errors) for solution in found), atol=1e-10)
+        assert [len(stack) for stack in found[1].activities] == [1, 3]
+        learnt = [weights(mupc.weight_gradients(n, s, X)) for n, s in zip((network, chain), found, strict=True)]
+        for own, other in zip(*learnt, strict=True):
+            np.testing.assert_allclose(own, other, atol=1e-10)
+    for own, other in zip(*(weights(mupc.backprop_gradients(n, X, Y)) for n in (network, chain)), strict=True):
+        np.testing.assert_allclose(own, other, atol=1e-12)
 
 
 def test_energies_and_backpropagation_of_the_mlp_as_a_chain(pair):

@@ -1,5 +1,7 @@
 """Error space does without conjugate gradients where a bound says that they would gain little."""
 
+from collections.abc import Callable
+
 import jax
 import jax.numpy as jnp
 import jax.random as jr
@@ -37,6 +39,25 @@ def test_a_small_output_precision_needs_one_gradient() -> None:
     solution = mupc.infer(network, X, y, mupc.ErrorSpace(), energy=mupc.Energy(output_precision=1e-4))
     expected = -1e-4 * jax.grad(lambda e: injected_loss(network, e, y))(jnp.zeros_like(solution.errors))
     np.testing.assert_allclose(solution.errors, expected, rtol=1e-9, atol=1e-16)
+
+
+@pytest.mark.parametrize("output_precision", [0.01, 1.0])
+def test_rounding_costs_no_more_accuracy_than_in_backpropagation(output_precision: float) -> None:
+    network, y = small_network(3, "relu"), jr.normal(jr.key(2), (12, 3))
+    energy = mupc.Energy(output_precision=output_precision)
+
+    def gradient(precision: str) -> jax.Array:
+        solution = mupc.infer(network, X, y, mupc.ErrorSpace(), energy=energy, precision=precision)
+        return mupc.weight_gradients(network, solution, X).hidden.weight
+
+    def backprop(precision: str) -> jax.Array:
+        return mupc.backprop_gradients(network, X, y, precision=precision).hidden.weight
+
+    def loss(find: Callable[[str], jax.Array]) -> float:
+        exact = find("float64")
+        return float(jnp.linalg.norm(find("bf16") - exact) / jnp.linalg.norm(exact))
+
+    assert 1e-4 < loss(gradient) < 1.5 * loss(backprop) < 0.1
 
 
 @pytest.mark.parametrize("loss", ["mse", pytest.param("cross-entropy", marks=pytest.mark.slow)])

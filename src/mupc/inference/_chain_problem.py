@@ -22,12 +22,14 @@ from ..network import (
     Outputs,
     Precision,
     apply,
+    join,
     layer_at,
     models,
     nodes,
     pull,
     push,
     shifted_down,
+    split,
 )
 from ._dense_problem import pose
 from ._energy import Energy, half_squares
@@ -56,7 +58,8 @@ LEAST_ROUNDINGS = 100
 class ChainProblem(AbstractProblem[Increments]):
     """The problem of a chain around the activities `base`, the last of which predicts `base_output`."""
 
-    chain: Chain
+    chain: Chain  # with small stacks taken apart, as activities and errors are
+    pieces: tuple[int, ...] = eqx.field(static=True)  # into how many parts each stack is taken
     energy: Energy
     x: Float[Array, "batch ..."]
     base: Latents
@@ -185,8 +188,8 @@ class ChainProblem(AbstractProblem[Increments]):
     def unpack(self, point: Point) -> Arrays:
         z = self.activities(point.delta)
         return Arrays(
-            activities=z.hidden,
-            errors=point.errors.hidden,
+            activities=join(z.hidden, self.pieces),
+            errors=join(point.errors.hidden, self.pieces),
             output_error=self.output_error(point.errors),
             input=None if z.input is None else z.input[0].reshape(len(self.x), -1),
             prediction=self.base_output,
@@ -256,13 +259,14 @@ def _pose_chain(network: Chain, batch: Batch, energy: Energy, precision: Precisi
         wrong = "is missing, and tokens cannot be inferred: they are whole numbers."
         raise checks.ArgumentError("x", wrong, "Pass them.")
     activities, base_errors, output = base_point(network, batch, precision)
-    chain = network.with_precision(precision)
+    pieces = network.piece_counts
     return ChainProblem(
-        chain=chain,
+        chain=network.for_computing(precision),
+        pieces=pieces,
         energy=energy,
         x=network.shaped(batch.x),
-        base=activities,
-        base_errors=base_errors,
+        base=split(activities, pieces),
+        base_errors=None if base_errors is None else split(base_errors, pieces),
         base_output=output,
         y=batch.y,
         free_input=batch.free_input,

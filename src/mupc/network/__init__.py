@@ -24,7 +24,7 @@ from ._mesh import (
 )
 from ._mlp import Network, forward
 from ._parameterisation import PARAMETERISATIONS, Multipliers
-from ._parts import Latent, Stack, apply, pull, push
+from ._parts import Latent, Stack, apply, join, pull, push, split
 from ._precision import POLICIES, Precision, resolve_precision
 from ._rate_scales import BaseSize, LayerScale
 from ._recurrence import at_bottom, layer_at, on_top, recurrence, returned, shifted_down, skipped

@@ -23,6 +23,8 @@ class Backend:
     - `unroll`: layers per turn of a loop over depth. On a GPU a turn costs more than the arithmetic of one layer.
     - `loop_from`: networks with fewer layers are unrolled. When many networks train at once, a loop over depth would
       reorder all weights.
+    - `largest_unrolled`: a chain's stacks of at most this many nodes are computed node by node, without a loop, which
+      copies what it takes up and puts down.
     - `keeps_transposes`: store Wᵀ next to W, because products with a transposed factor are slow.
     - `rounds_operands`: keep rounded operands in the storage format, because this backend cannot multiply every pair of
       formats.
@@ -38,6 +40,7 @@ class Backend:
     why_plain: str = ""
     unroll: int = 1
     loop_from: int = 0
+    largest_unrolled: int = 0
     keeps_transposes: bool = False
     rounds_operands: bool = False
     shifts_images: bool = False
@@ -46,7 +49,9 @@ class Backend:
 
 
 CPU = Backend("cpu", kernels="blocks", keeps_transposes=True, rounds_operands=True, shifts_images=True)
-GPU = Backend("gpu", kernels="triton", unroll=4, loop_from=16, splits_products=True, keeps_jacobian=True)
+GPU = Backend(
+    "gpu", kernels="triton", unroll=4, loop_from=16, largest_unrolled=8, splits_products=True, keeps_jacobian=True
+)
 
 
 @functools.cache

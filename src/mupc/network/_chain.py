@@ -17,7 +17,21 @@ from ._coerce import as_inputs
 from ._layer import Dense
 from ._mesh import LAYERS, axis_size
 from ._parameterisation import PARAMETERISATIONS
-from ._parts import Latent, Part, Shape, Single, Stack, apply, checked_names, checked_shapes, pull
+from ._parts import (
+    Latent,
+    Part,
+    Shape,
+    Single,
+    Stack,
+    apply,
+    checked_names,
+    checked_shapes,
+    join,
+    piece_count,
+    pull,
+    split,
+    taken_apart,
+)
 from ._precision import Precision, resolve_precision
 from ._rate_scales import BaseSize, LayerScale, RateScales
 from ._recurrence import layer_at, shifted_up
@@ -158,6 +172,17 @@ class Chain(AbstractNetwork):
         changed: Chain = map_layers(lambda node: node.with_precision(precision), self, AbstractRounding)
         return changed
 
+    @property
+    def piece_counts(self) -> tuple[int, ...]:
+        """Into how many parts each of those with latents is taken."""
+        return tuple(map(piece_count, self.hidden))
+
+    def for_computing(self, precision: Precision) -> "Chain":
+        """Return the chain with products of this precision and with small stacks taken apart. Its names and shapes stay
+        those of the whole."""
+        chain = self.with_precision(precision)
+        return eqx.tree_at(lambda at: at.parts, chain, taken_apart(chain.parts))
+
     def shaped(self, x: Latent) -> Latent:
         """Return rows in the shape of samples."""
         return x.reshape(-1, *self.input_shape)
@@ -196,15 +221,16 @@ class Chain(AbstractNetwork):
     @eqx.filter_jit
     def forward_pass(self, x: Inputs, precision: Precision) -> tuple[Latents, Outputs]:
         """Return the activities at which every error is zero, and the output."""
-        chain = self.with_precision(precision)
+        chain = self.for_computing(precision)
         activities = chain.up(apply, self.shaped(x))
-        return activities, apply(chain.readout, layer_at(activities[-1], -1))
+        return join(activities, self.piece_counts), apply(chain.readout, layer_at(activities[-1], -1))
 
     def prediction_errors(self, activities: Latents, x: Inputs, precision: Precision) -> tuple[Latents, Outputs]:
-        chain = self.with_precision(precision)
-        *inputs, top = chain.inputs_of_nodes(x, activities)
+        chain, own = self.for_computing(precision), split(activities, self.piece_counts)
+        *inputs, top = chain.inputs_of_nodes(x, own)
         predicted = (part.each(apply, u) for part, u in zip(chain.hidden, inputs, strict=True))
-        return tuple(map(jnp.subtract, activities, predicted)), apply(chain.readout, top[0])
+        errors = tuple(map(jnp.subtract, own, predicted))
+        return join(errors, self.piece_counts), apply(chain.readout, top[0])
 
     def error_change(
         self, new: AbstractNetwork, activities: Latents, x: Inputs, precision: Precision
@@ -221,16 +247,16 @@ class Chain(AbstractNetwork):
         precision: Precision,
         factor: Real = 1.0,
     ) -> "Chain":
-        chain = self.with_precision(precision)
+        chain, counts = self.for_computing(precision), self.piece_counts
 
         def gradient(node: eqx.Module, u: Latent, e: Latent, share: Real) -> eqx.Module:
             found: eqx.Module = jax.vjp(lambda n: apply(n, u), node)[1](-share * e)[0]
             return found
 
-        *inputs, top = chain.inputs_of_nodes(x, activities)
-        hidden = functools.partial(gradient, share=factor / len(x))
-        found = [part.each(hidden, u, e) for part, u, e in zip(chain.hidden, inputs, errors, strict=True)]
-        found.append(gradient(chain.readout, top[0], output_error, 1 / len(x)))
+        *inputs, top = chain.inputs_of_nodes(x, split(activities, counts))
+        hidden, own = functools.partial(gradient, share=factor / len(x)), split(errors, counts)
+        pieces = [part.each(hidden, u, e) for part, u, e in zip(chain.hidden, inputs, own, strict=True)]
+        found = *join(pieces, counts), gradient(chain.readout, top[0], output_error, 1 / len(x))
         weights, structure = jax.tree.flatten(self)
         gradients = map(jnp.reshape, jax.tree.leaves(found), (weight.shape for weight in weights))
         return jax.tree.unflatten(structure, gradients)

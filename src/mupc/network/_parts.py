@@ -1,5 +1,6 @@
 """The parts of a chain, single nodes and stacks of equal ones, and the checks that they can be joined."""
 
+import itertools
 import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -11,7 +12,9 @@ import jax.random as jr
 from jaxtyping import Array, Float, PyTree
 
 from ..io import checks
+from ._backend import backend
 from ._coerce import check_key
+from ._mesh import LAYERS, axis_size
 from ._recurrence import apply_to_each, carry_through
 from ._types import PRNGKeyArray
 from .nodes import AnyNode, Conv2d, as_node, call, weighted_layers
@@ -104,6 +107,35 @@ class Stack(eqx.Module):
 Part = Single | Stack
 
 
+def piece_count(part: Part) -> int:
+    """Return into how many parts this one is taken for computations: its nodes, or 1 if it stays whole."""
+    small = isinstance(part, Stack) and part.depth <= backend().largest_unrolled
+    return part.depth if small and axis_size(LAYERS) == 1 else 1
+
+
+def taken_apart(parts: Sequence[Part]) -> tuple[Part, ...]:
+    """Return the parts with the nodes of small stacks one by one."""
+    found: list[Part] = []
+    for part in parts:
+        count = piece_count(part)
+        found += [part] if count == 1 else [Single(_at(part.node, index)) for index in range(count)]
+    return tuple(found)
+
+
+def split(stacks: Sequence[PyTree], counts: Sequence[int]) -> tuple[PyTree, ...]:
+    """Divide stacks into these numbers of pieces, each a stack itself."""
+    found: list[PyTree] = []
+    for stack, count in zip(stacks, counts, strict=True):
+        found += [stack] if count == 1 else [_at(stack, slice(index, index + 1)) for index in range(count)]
+    return tuple(found)
+
+
+def join(pieces: Sequence[PyTree], counts: Sequence[int]) -> tuple[PyTree, ...]:
+    """Put pieces together again: the inverse of `split`."""
+    rest = iter(pieces)
+    return tuple(_concatenated(*itertools.islice(rest, count)) for count in counts)
+
+
 def apply(node: eqx.Module, z: Latent) -> Latent:
     """Return a node's predictions for a batch."""
     return jax.vmap(lambda sample: call(node, sample))(z)
@@ -120,8 +152,16 @@ def pull(node: eqx.Module, z: Latent, force: Latent) -> Latent:
     return found
 
 
+def _concatenated(*pieces: PyTree) -> PyTree:
+    return jax.tree.map(lambda *each: jnp.concatenate(each), *pieces) if len(pieces) > 1 else pieces[0]
+
+
+def _at(tree: Any, index: int | slice) -> Any:
+    return jax.tree.map(lambda leaf: leaf[index], tree)
+
+
 def _first(tree: Any) -> Any:
-    return jax.tree.map(lambda leaf: leaf[0], tree)
+    return _at(tree, 0)
 
 
 def _stacked(tree: PyTree) -> PyTree:
