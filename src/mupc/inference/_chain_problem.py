@@ -8,6 +8,10 @@ to cancellation:
 For other nodes f_ℓ(z⁰_{ℓ-1}), which is known, is subtracted. Arrays have layers first and the batch second.
 """
 
+import dataclasses
+import functools
+from collections.abc import Callable
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -58,7 +62,8 @@ LEAST_ROUNDINGS = 100
 class ChainProblem(AbstractProblem[Increments]):
     """The problem of a chain around the activities `base`, the last of which predicts `base_output`."""
 
-    chain: Chain  # with small stacks taken apart, as activities and errors are
+    network: Chain
+    chain: Chain  # the network with small stacks taken apart, as activities and errors are
     pieces: tuple[int, ...] = eqx.field(static=True)  # into how many parts each stack is taken
     energy: Energy
     x: Float[Array, "batch ..."]
@@ -185,6 +190,21 @@ class ChainProblem(AbstractProblem[Increments]):
     def adopt(self, tree: Tree, window: AbstractProblem) -> Tree:
         return tree
 
+    def folded(self) -> "ChainProblem":
+        return dataclasses.replace(
+            self,
+            chain=self.network,
+            pieces=(1,) * len(self.pieces),
+            base=join(self.base, self.pieces),
+            base_errors=None if self.base_errors is None else join(self.base_errors, self.pieces),
+        )
+
+    def fold(self, point: Point) -> Point:
+        return _changed(point, functools.partial(join, counts=self.pieces))
+
+    def unfold(self, point: Point) -> Point:
+        return _changed(point, functools.partial(split, counts=self.pieces))
+
     def unpack(self, point: Point) -> Arrays:
         z = self.activities(point.delta)
         return Arrays(
@@ -242,6 +262,12 @@ class ChainLinearised(AbstractGaussNewton):
         return problem.carried_back(self.inputs, e, force)
 
 
+def _changed(point: Point, change: Callable[[Latents], Latents]) -> Point:
+    """Return a point after a change of the form of what belongs to latents."""
+    delta, e = point
+    return Point(Increments(change(delta.hidden), delta.input), LayerErrors(change(e.hidden), e.output))
+
+
 def moved(node: eqx.Module, z: Latent, delta: Latent, known: Latent) -> Latent:
     """Return f(z + δ) − f(z): by the node's own formula, or by subtraction of the value f(z), which is known."""
     if nodes.is_exact(node):
@@ -261,6 +287,7 @@ def _pose_chain(network: Chain, batch: Batch, energy: Energy, precision: Precisi
     activities, base_errors, output = base_point(network, batch, precision)
     pieces = network.piece_counts
     return ChainProblem(
+        network=network.with_precision(precision),
         chain=network.for_computing(precision),
         pieces=pieces,
         energy=energy,

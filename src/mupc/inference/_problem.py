@@ -208,6 +208,18 @@ class AbstractProblem(eqx.Module, Generic[Unknowns]):
     def unpack(self, point: Point) -> Arrays:
         """Return a point as users see it."""
 
+    def folded(self) -> "AbstractProblem[Any]":
+        """Return the problem in the form that compiles fastest, for code that seldom runs."""
+        return self
+
+    def fold(self, point: Point) -> Point:
+        """Return a point of this problem as one of `folded`."""
+        return point
+
+    def unfold(self, point: Point) -> Point:
+        """Return a point of `folded` as one of this problem."""
+        return point
+
     def at(self, delta: Unknowns) -> Point:
         """Return the point with these unknowns."""
         return Point(delta, self.errors(delta))

@@ -50,7 +50,7 @@ class Backend:
 
 CPU = Backend("cpu", kernels="blocks", keeps_transposes=True, rounds_operands=True, shifts_images=True)
 GPU = Backend(
-    "gpu", kernels="triton", unroll=4, loop_from=16, largest_unrolled=8, splits_products=True, keeps_jacobian=True
+    "gpu", kernels="triton", unroll=4, loop_from=16, largest_unrolled=48, splits_products=True, keeps_jacobian=True
 )
 
 

@@ -9,7 +9,7 @@ from jaxtyping import Array, Bool, Int
 
 from ...io import checks
 from ...network import Real, Scalar
-from .._problem import AbstractProblem, PerSample, Point, Tree, Unknowns, zeros
+from .._problem import AbstractLinearised, AbstractProblem, PerSample, Point, Tree, Unknowns, zeros
 from .._solution import RESULTS
 from ._base import AbstractSolver, LoopStatus, Stop, check_limits, converged_below, either
 
@@ -96,41 +96,39 @@ class ErrorSpace(AbstractSolver[_Energies]):
     def step(
         self, problem: AbstractProblem[Unknowns], point: Point, gradient: Unknowns, state: _Energies
     ) -> tuple[Point, _Energies]:
-        linear = problem.linearise(point)
-        downhill = linear.downhill()
-        start, whole = problem.as_unknowns(point), jnp.ones_like(state.values)
-        eps = float(jnp.finfo(state.values.dtype).eps)
-
-        def solved(downhill: Unknowns) -> Unknowns:
-            return linear.with_jacobian().solve(downhill, self.cg_steps, tol=eps)
-
-        def attempt(downhill: Unknowns, change: Unknowns, length: PerSample) -> _Attempt:
-            promised = problem.dot(downhill, change) / 2
-            moved = problem.follow(problem.move(start, length, change))
-            values = problem.values(moved)
-            enough = values <= state.values - ENOUGH * length * promised + 8 * eps * jnp.abs(state.values)
-            return _Attempt(moved, values, enough)
-
-        cg_tol = self.cg_tol
+        linear, values, cg_tol = problem.linearise(point), state.values, self.cg_tol
+        downhill, whole = linear.downhill(), jnp.ones_like(values)
         if self.steps > 1 or self.cg_steps is None or cg_tol is None or not linear.bounds_descent:
-            change = solved(downhill)
-            first = attempt(downhill, change, whole)
-            found = self._search(lambda length: attempt(downhill, change, length), first, 1)
+            change = self._solved(linear, downhill)
+            attempt = _attempts(problem, point, values, downhill, change)
+            found = self._search(attempt, attempt(whole), 1)
         else:
-            first = attempt(downhill, downhill, whole)
+            first = _attempts(problem, point, values, downhill, downhill)(whole)
             descent = linear.descent(downhill, first.point.errors.output - point.errors.output)
 
             def better(first: _Attempt) -> _Attempt:
+                """Search further, in the folded problem: this seldom runs, and most of the program would be here."""
+                folded, start = problem.folded(), problem.fold(point)
                 # from the point, which the loop has anyway: to hand the direction on would take a copy
-                downhill = jax.tree.map(jnp.subtract, problem.as_unknowns(first.point), start)
-                shorter = problem.move(zeros(downhill), descent.best, downhill)
-                change = _if_needed(~(descent.left_at_best <= cg_tol), lambda _: solved(downhill), shorter)
-                none = first._replace(enough=jnp.zeros_like(first.enough))
-                return self._search(lambda length: attempt(downhill, change, length), none, 0)
+                downhill = jax.tree.map(jnp.subtract, *map(folded.as_unknowns, (problem.fold(first.point), start)))
+                shorter = folded.move(zeros(downhill), descent.best, downhill)
+                change = _if_needed(
+                    ~(descent.left_at_best <= cg_tol),
+                    lambda _: self._solved(folded.linearise(start), downhill),
+                    shorter,
+                )
+                none = _Attempt(start, values, jnp.zeros_like(first.enough))
+                found = self._search(_attempts(folded, start, values, downhill, change), none, 0)
+                return found._replace(point=problem.unfold(found.point))
 
             done = (descent.left_at_one <= cg_tol) & jnp.all(first.enough)
             found = _if_needed(~done, better, first)
-        return found.point, _Energies(found.values, state.first, jnp.mean(state.values))
+        return found.point, _Energies(found.values, state.first, jnp.mean(values))
+
+    def _solved(self, linear: AbstractLinearised[Unknowns], downhill: Unknowns) -> Unknowns:
+        """Return the change of the errors that conjugate gradients find."""
+        eps = float(jnp.finfo(jax.tree.leaves(downhill)[0].dtype).eps)
+        return linear.with_jacobian().solve(downhill, self.cg_steps, tol=eps)
 
     def _search(self, attempt: Callable[[PerSample], _Attempt], found: _Attempt, count: int) -> _Attempt:
         """Halve each sample's step until it lowers the energy enough; if none does, do not move it. A `count` of 0 says
@@ -159,6 +157,21 @@ class ErrorSpace(AbstractSolver[_Energies]):
         why: Any = RESULTS.settled
         settled = state.before - now <= limit * (state.first - now), why
         return settled if converged is None else either(converged, settled)
+
+
+def _attempts(
+    problem: AbstractProblem[Unknowns], start: Point, before: PerSample, downhill: Unknowns, change: Unknowns
+) -> Callable[[PerSample], _Attempt]:
+    """Return a function that goes from the start, with its energies, along a change of the errors by some length."""
+    promised, eps = problem.dot(downhill, change) / 2, float(jnp.finfo(before.dtype).eps)
+
+    def attempt(length: PerSample) -> _Attempt:
+        moved = problem.follow(problem.move(problem.as_unknowns(start), length, change))
+        values = problem.values(moved)
+        enough = values <= before - ENOUGH * length * promised + 8 * eps * jnp.abs(before)
+        return _Attempt(moved, values, enough)
+
+    return attempt
 
 
 def _if_needed(needed: Bool[Array, ""], compute: Callable[[Tree], Tree], found: Tree) -> Tree:
