@@ -14,7 +14,7 @@ import pytest
 import mupc
 from mupc import nodes
 from mupc.inference import extremes, pose
-from mupc.inference._problem import Batch
+from mupc.inference._problem import Batch, Point
 from mupc.network import _backend, _parts
 from mupc.network._precision import POLICIES
 
@@ -105,9 +105,16 @@ def test_the_mlp_as_a_chain_is_the_mlp(pair, solver, energy, free):
 
 def test_small_stacks_may_be_taken_apart(monkeypatch):
     """As on a GPU, by a chain whose programs no other test has compiled."""
-    apart = dataclasses.replace(_backend.backend(), largest_unrolled=3)
-    monkeypatch.setattr(_parts, "backend", lambda: apart)
     network, chain = made(hidden_layers=4)
+
+    def noise():
+        problem = pose(chain, Batch(X, Y), mupc.Energy(), POLICIES["float64"])
+        return problem.fold(Point(problem.noise(jr.key(7)), problem.start().errors)).delta.hidden
+
+    drawn, apart = noise(), dataclasses.replace(_backend.backend(), largest_unrolled=3)
+    monkeypatch.setattr(_parts, "backend", lambda: apart)
+    for own, other in zip(drawn, noise(), strict=True):
+        np.testing.assert_array_equal(own, other)
     assert [part.depth for part in chain.for_computing(POLICIES["float64"]).parts] == [1, 1, 1, 1, 1]
     start = jr.normal(jr.key(8), (4, BATCH, WIDTH))
     starts = start, (start[:1], start[1:])

@@ -25,6 +25,7 @@ from ..network import (
     Latents,
     Outputs,
     Precision,
+    PRNGKeyArray,
     apply,
     join,
     layer_at,
@@ -51,6 +52,7 @@ from ._problem import (
     WindowPlan,
     add,
     base_point,
+    standard_normal,
     zeros,
 )
 from ._solution import Solution
@@ -189,6 +191,10 @@ class ChainProblem(AbstractProblem[Increments]):
 
     def adopt(self, tree: Tree, window: AbstractProblem) -> Tree:
         return tree
+
+    def noise(self, key: PRNGKeyArray) -> Increments:
+        drawn = standard_normal(key, self.folded().start().delta)
+        return Increments(split(drawn.hidden, self.pieces), drawn.input)
 
     def folded(self) -> "ChainProblem":
         return dataclasses.replace(

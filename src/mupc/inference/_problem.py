@@ -208,6 +208,11 @@ class AbstractProblem(eqx.Module, Generic[Unknowns]):
     def unpack(self, point: Point) -> Arrays:
         """Return a point as users see it."""
 
+    def noise(self, key: PRNGKeyArray) -> Unknowns:
+        """Return independent standard normal values in the form of unknowns, the same on every device."""
+        drawn: Unknowns = standard_normal(key, self.start().delta)
+        return drawn
+
     def folded(self) -> "AbstractProblem[Any]":
         """Return the problem in the form that compiles fastest, for code that seldom runs."""
         return self

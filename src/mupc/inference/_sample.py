@@ -88,7 +88,7 @@ def _drawn(
     batch = Batch(x, jnp.zeros((len(x), *network.output_shape), x.dtype))
     problem = pose(network, batch, energy, policy)
     hidden, last = jr.split(key)
-    errors = jax.tree.map(lambda e: jnp.sqrt(temperature) * e, standard_normal(hidden, problem.start().delta))
+    errors = jax.tree.map(lambda e: jnp.sqrt(temperature) * e, problem.noise(hidden))
     drawn = problem.unpack(problem.follow(errors))
     if not output_noise:
         return drawn.activities, drawn.output

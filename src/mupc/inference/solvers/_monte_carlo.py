@@ -8,7 +8,7 @@ import jax.random as jr
 
 from ...io import checks
 from ...network import PRNGKeyArray, Real, check_key
-from .._problem import AbstractProblem, Point, Unknowns, standard_normal
+from .._problem import AbstractProblem, Point, Unknowns
 from ._base import AbstractStochasticSolver, LoopStatus, Stop, check_limits, is_zero
 
 
@@ -73,7 +73,7 @@ class MonteCarlo(AbstractStochasticSolver[PRNGKeyArray]):
             return problem.at(delta), state
         state, own = jr.split(state)
         size = jnp.sqrt(2 * self.lr * self.temperature)
-        delta = jax.tree.map(lambda d, noise: d + (size * noise).astype(d.dtype), delta, standard_normal(own, delta))
+        delta = jax.tree.map(lambda d, noise: d + (size * noise).astype(d.dtype), delta, problem.noise(own))
         return problem.at(delta), state
 
     def terminate(self, state: PRNGKeyArray, progress: LoopStatus) -> Stop | None:

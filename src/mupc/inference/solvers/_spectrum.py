@@ -8,7 +8,7 @@ import jax.random as jr
 from jaxtyping import Array, Float
 
 from ...io import checks
-from .._problem import AbstractProblem, PerSample, Unknowns, standard_normal, zeros
+from .._problem import AbstractProblem, PerSample, Unknowns, zeros
 
 LARGEST_STEPS, SMALLEST_STEPS = 32, 8
 """Lanczos steps for each end. The upper end is dense and needs more; inverting spreads the lower end."""
@@ -41,7 +41,7 @@ def _largest(apply: Callable[[Unknowns], Unknowns], problem: AbstractProblem, st
     """Return the largest eigenvalue of a symmetric map of each sample, by Lanczos steps from a random vector."""
     start = problem.start().delta
     dot = problem.dot
-    noise = standard_normal(jr.key(0), start)
+    noise = problem.noise(jr.key(0))
     steps = min(steps, problem.unknowns)
 
     def scaled(v: Unknowns, factor: PerSample) -> Unknowns:
