@@ -100,18 +100,22 @@ def moved(instruction, shapes, found):
     for name, kind, op, _ in inside:
         if op != "parameter":
             continue
-        users = [(k, o, operands(r)) for _, k, o, r in inside if name in operands(r)]
-        while len(users) == 1 and users[0][1] == "bitcast":
-            name = next(n for n, _, o, r in inside if o == "bitcast" and name in operands(r))
-            users = [(k, o, operands(r)) for _, k, o, r in inside if name in operands(r)]
-        if users and all(o in ("slice", "dynamic-slice") for _, o, _ in users):
-            total += sum(size(k) for k, _, _ in users)
-        elif name in updated:
-            total -= size(kind) - size(inner[updated[name]])
-            total += sum(size(k) for k, o, _ in users if o in ("slice", "dynamic-slice"))
+        name, users = used_as(name, inside)
+        slices = [size(own) for own, user in users if user in ("slice", "dynamic-slice")]
+        if name in updated:  # in place
+            total += sum(slices) + size(inner[updated[name]]) - size(kind)
         else:
-            total += size(kind)
+            total += sum(slices) if slices and len(slices) == len(users) else size(kind)
     return total
+
+
+def used_as(name, inside):
+    """Return the name under which a value is used, after a change of its shape, and what is made of it: (shape,
+    operation) of each."""
+    users = [(own, kind, op) for own, kind, op, rest in inside if name in operands(rest)]
+    if len(users) == 1 and users[0][2] == "bitcast":
+        return used_as(users[0][0], inside)
+    return name, [(kind, op) for _, kind, op in users]
 
 
 def kernels(text):
@@ -153,13 +157,13 @@ def example(options):
     return network, jnp.zeros((rows, *network.input_shape)), jnp.zeros((rows, 10))
 
 
-def update(solver, energy):
+def update(solver, energy, precision):
     """Return a function that computes the weight gradients of a batch; without a solver, by backpropagation."""
     if solver is None:
-        return lambda n, x, y: mupc.backprop_gradients(n, x, y, energy=energy, precision="bf16")
+        return lambda n, x, y: mupc.backprop_gradients(n, x, y, energy=energy, precision=precision)
 
     def run(network, x, y):
-        return mupc.weight_gradients(network, mupc.infer(network, x, y, solver, energy=energy, precision="bf16"), x)
+        return mupc.weight_gradients(network, mupc.infer(network, x, y, solver, energy=energy, precision=precision), x)
 
     return run
 
@@ -184,6 +188,7 @@ def main():
     parser.add_argument("--batch-size", type=int, help="default: 64, for images 128")
     parser.add_argument("--blocks", type=int, nargs=3, default=[6, 6, 6])
     parser.add_argument("--output-precision", type=float, default=0.1)
+    parser.add_argument("--precision", choices=("bf16", "tf32", "float32"), default="bf16")
     parser.add_argument("--hidden-layers", type=int, default=128)
     parser.add_argument("--kernels", type=int, default=0, help="list this many of those that take longest")
     parser.add_argument("--text", type=Path, help="write the programs into this folder")
@@ -198,7 +203,7 @@ def main():
         f"{'':12} {'launches':>8} {'GB':>7} {'ms':>7} {'bf16 products':>14} {'others':>7} {'MiB':>7} {'compile s':>10}"
     )
     for method in options.methods:
-        program, seconds = compiled(update(solvers[method], energy), network, x, y, gpu)
+        program, seconds = compiled(update(solvers[method], energy, options.precision), network, x, y, gpu)
         text, memory = program.as_text(), program.memory_analysis().temp_size_in_bytes / 2**20
         if options.text:
             (options.text / f"{method}.txt").write_text(text)
