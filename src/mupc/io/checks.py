@@ -135,7 +135,9 @@ def function(name: str, value: object) -> None:
         raise wrong_type(name, "a function", value)
 
 
-def number(name: str, value: object, *, at_least: Bound = None, above: Bound = None, below: Bound = None) -> None:
+def number(
+    name: str, value: object, *, at_least: Bound = None, above: Bound = None, below: Bound = None, cure: str = ""
+) -> None:
     """Accept a finite number inside its bounds. Arrays (a swept or traced value) are taken on trust."""
     if hasattr(value, "aval"):
         return
@@ -150,7 +152,7 @@ def number(name: str, value: object, *, at_least: Bound = None, above: Bound = N
         ("below", below, below is None or real < below),
     ):
         if not fits:
-            raise ArgumentError(name, f"must be {wanted} {bound:g}, got {real:g}.")
+            raise ArgumentError(name, f"must be {wanted} {bound:g}, got {real:g}.", cure)
 
 
 def shape(name: str, array: Any, expected: tuple[int | str, ...], cure: str) -> None:

@@ -49,9 +49,10 @@ class Nudged(AbstractSolving):
     final_beta: Real | None = None
 
     def __check_init__(self) -> None:
-        checks.number("beta", self.beta, above=0)
+        cure = "Nudge away from the target with {sign} negative."
+        checks.number("beta", self.beta, above=0, cure=cure)
         if self.final_beta is not None:
-            checks.number("final_beta", self.final_beta, above=0)
+            checks.number("final_beta", self.final_beta, above=0, cure=cure)
         checks.lookup("sign", self.sign, SIGNS)
 
     @property
