@@ -137,7 +137,7 @@ def test_cells_of_another_process_are_left_to_it(run, whole, tmp_path):
     with CellStore(tmp_path / "work").scratch([cell], fresh=False):
         other = run("reproduce", tmp_path)
     assert other.code == FAILURE
-    help = f"another process computes 1 cells in {tmp_path / 'work'}: repeat this once it has ended."
+    help = f"another process computes 1 cell in {tmp_path / 'work'}: repeat this once it has ended."
     assert other.err == f"mupc reproduce: {SLUG}: {help}\n"
     saved = json.loads((tmp_path / f"{SLUG}.json").read_text())
     assert (saved["complete"], saved["cells"]["finished"]) == (False, saved["cells"]["known"] - 1)

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Protocol, runtime_checkable
 
 from ..data import DataError
-from ..io import Interruption, checks
+from ..io import Interruption, checks, counted
 from ._figure import Figure, FigureCell, FigureConfig, Row, RunContext
 from ._runner import CellReport, FigureProgress, RunOptions, execute
 from ._store import CellStore
@@ -73,7 +73,7 @@ def run_figures(
             continue
         problems = [f"{cell.label}: {reason}" for cell, reason in progress.failed.items()]
         if progress.busy:
-            busy = f"another process computes {len(progress.busy)} cells in {store.root}"
+            busy = f"another process computes {counted(len(progress.busy), 'cell')} in {store.root}"
             problems.append(f"{busy}: repeat this once it has ended.")
         for line in problems:
             reporter.complain(f"{figure.slug}: {line}")
