@@ -300,7 +300,7 @@ def test_gradients_of_predictive_coding_and_backpropagation_are_those_of_their_f
         (lambda: mupc.IPC(mupc.GradientDescent(0.1, 0)), "takes no steps, and iPC learns at its steps. Give steps of"),
         (
             lambda: mupc.Nudged(GD, 0.1, final_beta=-1.0),
-            r"final_beta must be greater than 0, got -1\. .* sign negative",
+            "final_beta must be greater than 0, got -1. Nudge away from the target with sign negative.",
         ),
         (lambda: mupc.Nudged(GD, 0.1, "both"), "sign 'both' is not known"),
         (lambda: mupc.Nudged("gd", 0.1), "must be a solver such as"),
