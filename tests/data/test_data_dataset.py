@@ -119,8 +119,3 @@ def test_examples_in_docstrings():
     results = {name: doctest.testmod(importlib.import_module(name)) for name in ["mupc.data", *names]}
     assert not [name for name, result in results.items() if result.failed]
     assert sum(result.attempted for result in results.values()) > 30
-
-
-def test_a_folder_is_not_trained_on(tmp_path):
-    with raises_line(f"{tmp_path} is a folder, and training reads files", "put its images into a .npz file"):
-        data.load(tmp_path)

@@ -207,7 +207,7 @@ def test_any_text_is_read_or_refused_in_one_line(tmp_path, text, one_hot):
 @pytest.mark.parametrize("name", ["table.parquet", "table.csv.gz"])
 def test_other_kinds_of_file_are_named_as_such(name):
     """The target is right, the kind of file is not."""
-    with raises_line(f"unknown data set '{name}'", "a path ending in .npz, .csv or .txt"):
+    with raises_line(f"unknown data set '{name}'", "a folder of images or a path ending in .npz, .csv or .txt"):
         data.load(name, target="price")
 
 

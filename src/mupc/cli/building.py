@@ -62,7 +62,8 @@ def load_data(flags: TrainFlags) -> Dataset:
 
 def load_source(flags: SourceFlags) -> Dataset:
     """Load the data set without a validation split."""
-    given = {name: getattr(flags, name) for name in ("target", "test", "context")} | {"one_hot": flags.one_hot or None}
+    given = {name: getattr(flags, name) for name in ("target", "test", "context", "image_size")}
+    given["one_hot"] = flags.one_hot or None
     options: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
     return data.load(flags.data, data_dir=flags.data_dir, verify=flags.verify_data, task=flags.task, **options)
 
@@ -209,7 +210,7 @@ def as_used(flags: TrainFlags, dataset: Dataset, network: AbstractNetwork, algor
         values["width"] = network.width if isinstance(network, Network) else flags.width
         values["init"] = flags.init or PARAMETERISATIONS[flags.parameterisation].init
     values["context"] = dataset.schema.context
-    if dataset.schema.columns is not None and flags.test is None:
+    if flags.test is None and data.is_split_at_random(flags.data):
         values["test"] = TEST
     values |= dict.fromkeys(("solver", *SOLVER_FLAGS, *METHOD_FLAGS))
     if METHODS[flags.method].infers:

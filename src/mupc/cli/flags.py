@@ -61,16 +61,18 @@ class SourceFlags:
     """Where samples come from."""
 
     data: str = "digits"
-    """A data set (digits, mnist, fashion-mnist, cifar10, tinyshakespeare), or a file of your own: .npz, .csv (a table)
-    or .txt (a text)."""
+    """A data set (digits, mnist, fashion-mnist, cifar10, tinyshakespeare), a file of your own, .npz, .csv (a table) or
+    .txt (a text), or a folder with a subfolder of images for each class."""
     target: Annotated[str | None, hint("(for tables)", "COLUMN")] = None
     """Column of the table to learn; all others are inputs."""
     one_hot: bool = False
     """Give every category of a column of text its own input."""
     task: Literal["auto", "classification", "regression", "text"] = "auto"
     """Whether targets of your own are classes or values; auto: text and few different whole numbers are classes."""
-    test: Annotated[float | None, hint(f"(default: {TEST:g} of a table)")] = None
-    """Fraction of the rows of a table to test on."""
+    test: Annotated[float | None, hint(f"(default: {TEST:g} of a table or folder)")] = None
+    """Fraction of the rows of a table, or of the images of a folder, to test on."""
+    image_size: Annotated[tuple[int, ...] | None, hint("(for folders)", "INT [INT]")] = None
+    """Height and width to bring the images of a folder to; one number for squares."""
     context: Annotated[int | None, hint("(default: 64 of a text)")] = None
     """Characters of a text that the network sees at a time."""
     data_dir: DataDir = None

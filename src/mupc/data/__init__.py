@@ -16,7 +16,7 @@ from ._errors import DataError
 from ._fetch import fetch
 from ._from_arrays import from_arrays
 from ._images import ImageFolder, find_images
-from ._load import Available, FileCheck, available, check, load, read_samples
+from ._load import Available, FileCheck, available, check, is_split_at_random, load, read_samples
 from ._normalisation import Normalisation, standardisation
 from ._schema import Schema, Task
 from ._schema_json import Label

@@ -118,12 +118,10 @@ def find_named(name: str) -> NamedDataset:
     """Return the data set called `name`; the error suggests the nearest name."""
     if name in NAMED_DATASETS:
         return NAMED_DATASETS[name]
-    if Path(name).is_dir():
-        cure = "put its images into a .npz file with x_train, y_train, x_test and y_test (docs/data.md)"
-        raise DataError(f"{name} is a folder, and training reads files", cure)
     near = difflib.get_close_matches(name.lower(), NAMED_DATASETS, n=1, cutoff=0.5)
     hint = f"did you mean {near[0]!r}? " if near else ""
     names = ", ".join(NAMED_DATASETS)
     raise DataError(
-        f"unknown data set {name!r}", f"{hint}choose one of {names}, or give a path ending in .npz, .csv or .txt"
+        f"unknown data set {name!r}",
+        f"{hint}choose one of {names}, or give a folder of images or a path ending in .npz, .csv or .txt",
     )

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
+import functools
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
@@ -13,6 +17,11 @@ from ._columns import quoted
 from ._errors import DataError, escaped
 from ._schema import Schema
 
+if TYPE_CHECKING:
+    from PIL.Image import Image
+
+Header = tuple[tuple[int, int], str]
+Read = TypeVar("Read")
 _SUFFIXES = (".png", ".jpg", ".jpeg")
 _FORMATS = ("PNG", "JPEG")  # no other decoder of the imaging library is used
 _MODES = {1: "L", 3: "RGB", 4: "RGBA"}
@@ -30,14 +39,19 @@ class ImageFolder:
 
     def read(self, start: int, stop: int, image_shape: tuple[int, ...], resize: bool) -> np.ndarray:
         """Return the images from `start` to `stop` as uint8 rows, flattened channel first."""
-        return np.stack([read_image(path, image_shape, resize) for path in self.files[start:stop]])
+        read = functools.partial(read_image, image_shape=image_shape, resize=resize)
+        return np.stack(_each(read, self.files[start:stop]))
+
+    def headers(self) -> list[Header]:
+        """Return the width and height of every image, and its mode as the imaging library calls it."""
+        return _each(_read_header, self.files)
 
 
 def find_images(folder: Path, schema: Schema) -> ImageFolder:
     """Return the images in a folder, or in its subfolders named after the classes of a schema (their labels, or the
     names of these); other files are ignored."""
-    own = _images(folder)
-    below = sorted(path for path in folder.iterdir() if path.is_dir() and _images(path))
+    own = images_in(folder)
+    below = [path for path in subfolders(folder) if images_in(path)]
     if own and below:
         raise DataError(f"{folder} holds images and a folder of images ({below[0].name})", "move them apart")
     labels = schema.labels or ()
@@ -48,9 +62,20 @@ def find_images(folder: Path, schema: Schema) -> ImageFolder:
         raise DataError(f"{folder} has images in a subfolder {wrong[0]!r}", cure)
     if not (own or below):
         raise DataError(f"{folder} holds no {', '.join(_SUFFIXES)} files", "give a folder of images, or a .npz file")
-    files = own or [path for part in below for path in _images(part)]
+    files = own or [path for part in below for path in images_in(part)]
     targets = np.array([known[path.parent.name] for path in files]) if below else None
     return ImageFolder(tuple(files), tuple(str(path.relative_to(folder)) for path in files), targets)
+
+
+def images_in(folder: Path) -> list[Path]:
+    """Return the image files of a folder itself."""
+    images = (path for path in folder.iterdir() if path.suffix.lower() in _SUFFIXES)
+    return sorted(path for path in images if path.is_file() and not path.name.startswith("."))
+
+
+def subfolders(folder: Path) -> list[Path]:
+    """Return the folders in a folder, but for hidden ones."""
+    return sorted(path for path in folder.iterdir() if path.is_dir() and not path.name.startswith("."))
 
 
 def read_image(path: Path, image_shape: Sequence[int], resize: bool = False) -> np.ndarray:
@@ -58,19 +83,47 @@ def read_image(path: Path, image_shape: Sequence[int], resize: bool = False) -> 
 
     An image of another size is refused, unless `resize`.
     """
-    from PIL import Image
+    from PIL.Image import Resampling
 
     *channels, height, width = image_shape
-    mode = _MODES[channels[0] if channels else 1]
+    with _opened(path) as image:
+        if image.size != (width, height) and not resize:
+            raise DataError(
+                f"{path} has {image.size[0]} × {image.size[1]} pixels and the network takes {width} × {height} "
+                "(width × height)",
+                "save it at that size, or pass {resize}",
+            )
+        picture = image.convert(_MODES[channels[0] if channels else 1])
+        if picture.size != (width, height):
+            picture = picture.resize((width, height), Resampling.LANCZOS)
+        pixels = np.asarray(picture)
+    return (np.moveaxis(pixels, -1, 0) if pixels.ndim == 3 else pixels).reshape(-1)
+
+
+def _each(read: Callable[[Path], Read], files: Sequence[Path]) -> list[Read]:
+    with warnings.catch_warnings(), ThreadPoolExecutor() as readers:
+        warnings.simplefilter("ignore")  # about sizes, which are checked here, and harmless metadata
+        return list(readers.map(read, files))
+
+
+def _read_header(path: Path) -> Header:
+    with _opened(path) as image:
+        return image.size, image.mode
+
+
+@contextlib.contextmanager
+def _opened(path: Path) -> Iterator[Image]:
+    """Open an image, or refuse it before anything is decoded. Errors of decoding are those of data as well."""
+    from PIL import Image
+
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # about sizes, which are checked here, and harmless metadata
-            with Image.open(path, formats=_FORMATS) as image:
-                _check_image(path, image.size, image.mode, (width, height), resize)
-                picture = image.convert(mode)
-                if picture.size != (width, height):
-                    picture = picture.resize((width, height), Image.Resampling.LANCZOS)
-                pixels = np.asarray(picture)
+        with Image.open(path, formats=_FORMATS) as image:
+            if image.width * image.height > _MOST_PIXELS:
+                what = f"{path} has {image.width} × {image.height} pixels"
+                raise DataError(what, f"give images of at most {_MOST_PIXELS:,}")
+            if image.mode not in _EIGHT_BITS:
+                raise DataError(f"{path} has pixels of the kind {image.mode}", "save it with 8 bits per channel")
+            yield image
     except DataError:
         raise
     except Image.DecompressionBombError:
@@ -78,22 +131,3 @@ def read_image(path: Path, image_shape: Sequence[int], resize: bool = False) -> 
     except (OSError, SyntaxError, ValueError, MemoryError) as error:  # what the decoders raise for damaged files
         reason = getattr(error, "strerror", None) or "damaged, or neither PNG nor JPEG"
         raise DataError(f"{path} cannot be read ({reason})", "save it again, or take it out of the folder") from None
-    return (np.moveaxis(pixels, -1, 0) if pixels.ndim == 3 else pixels).reshape(-1)
-
-
-def _images(folder: Path) -> list[Path]:
-    images = (path for path in folder.iterdir() if path.suffix.lower() in _SUFFIXES)
-    return sorted(path for path in images if path.is_file() and not path.name.startswith("."))
-
-
-def _check_image(path: Path, size: tuple[int, int], mode: str, wanted: tuple[int, int], resize: bool) -> None:
-    """Refuse an image that cannot be used, before anything is decoded."""
-    if size[0] * size[1] > _MOST_PIXELS:
-        raise DataError(f"{path} has {size[0]} × {size[1]} pixels", f"give images of at most {_MOST_PIXELS:,}")
-    if mode not in _EIGHT_BITS:
-        raise DataError(f"{path} has pixels of the kind {mode}", "save it with 8 bits per channel")
-    if size != wanted and not resize:
-        raise DataError(
-            f"{path} has {size[0]} × {size[1]} pixels and the network takes {wanted[0]} × {wanted[1]} (width × height)",
-            "save it at that size, or pass {resize}",
-        )

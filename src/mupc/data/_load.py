@@ -18,6 +18,7 @@ from ._digits import load_digits
 from ._errors import DataError, prefixed
 from ._fetch import fetch
 from ._formats import DamagedFileError, FileContents, read_contents
+from ._image_folder import ImageSize, describe_image_folder, is_divided, is_image_folder, load_image_folder
 from ._locate import FolderSearch, PathLike, locate, search_folders, searched_paths
 from ._npz import load_npz, read_npz_samples
 from ._schema import Schema, Task
@@ -64,10 +65,11 @@ def load(
     task: str = "auto",
     target: str | Sequence[str] | None = None,
     context: int | None = None,
+    image_size: ImageSize | None = None,
     **options: Unpack[SplitOptions],
 ) -> Dataset:
     """Load a data set: `"digits"`, `"mnist"`, `"fashion-mnist"`, `"cifar10"`, `"tinyshakespeare"`, or the path of a
-    `.npz`, `.csv` or `.txt` file.
+    `.npz`, `.csv` or `.txt` file, or of a folder of images.
 
     Files are searched in `data_dir` if given, then where the system's packages put them, then in the cache folder
     (`~/.cache/mupc`, or the environment variable `MUPC_CACHE`). If they are nowhere, they are downloaded, unless
@@ -79,6 +81,9 @@ def load(
     `task` says whether the targets of your own files are classes or values; see `from_arrays`. A table, a `.csv` file
     with a row of column names, needs the name of its `target` column, or names of several for a regression. It takes
     the options `test`, `validation`, `seed` and `one_hot` of `from_arrays` as well.
+
+    A folder has a subfolder of PNG and JPEG images for each class, and is split like a table; or it has folders `train`
+    and `test` with such subfolders. `image_size`, a number or height and width, is the size to bring images to.
 
     A text is cut into windows of `context` characters (by default 64) that do not overlap, and the network learns to
     predict the next character at each place. The last tenth of it is the test split, and `with_validation` holds out
@@ -100,8 +105,15 @@ def load(
     if task != "text":
         check_task(task)
     if is_table(name):
-        _refuse(name, classes=classes, context=context)
+        _refuse(name, classes=classes, context=context, image_size=image_size)
         return load_table(name, target, task, **options)
+    if _is_own_folder(name):
+        _refuse(name, classes=classes, context=context, target=target, one_hot=options.pop("one_hot", None))
+        _check_task(name, task, "classification")
+        if is_divided(name):
+            _refuse(name, **options)
+        return load_image_folder(name, image_size, **options)
+    _refuse(name, image_size=image_size)
     entry = None if _is_own(name) else find_named(name)
     _refuse(name, target=target, **options)
     if is_text_file(name):
@@ -140,6 +152,16 @@ def read_samples(name: PathLike, schema: Schema) -> tuple[np.ndarray, np.ndarray
     if not name.lower().endswith(".npz"):
         raise DataError(f"{name} is neither a .npz file nor a table", "give a file that ends in .npz or .csv")
     return read_npz_samples(name, schema)
+
+
+def is_split_at_random(name: PathLike) -> bool:
+    """Whether `load` takes a random part of a data set to test on."""
+    name = os.fspath(name)
+    return is_table(name) or (_is_own_folder(name) and not is_divided(name))
+
+
+def _is_own_folder(name: str) -> bool:
+    return name not in NAMED_DATASETS and is_image_folder(name)
 
 
 def _is_own(name: str) -> bool:
@@ -182,9 +204,10 @@ def check(name: PathLike, data_dir: PathLike | None = None) -> list[FileCheck]:
     [True]
     """
     name = os.fspath(name)
-    if is_table(name) or _is_own(name) or not find_named(name).downloads:
+    describe = describe_table if is_table(name) else describe_image_folder if _is_own_folder(name) else None
+    if describe is not None or _is_own(name) or not find_named(name).downloads:
         try:
-            found = describe_table(name) if is_table(name) else f"read from {load(name).source}"
+            found = f"read from {load(name).source}" if describe is None else describe(name)
             return [FileCheck(name, True, found)]
         except DataError as error:
             return [FileCheck(name, False, str(error))]
