@@ -1,5 +1,6 @@
 """Signals that have travelled far below the output survive in every precision."""
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import jax.random as jr
@@ -7,6 +8,8 @@ import numpy as np
 import pytest
 
 import mupc
+from mupc import nodes
+from mupc.network import resolve_precision
 from mupc.network._activation import ACTIVATIONS, Activation
 
 DEPTH, WIDTH = 24, 64
@@ -92,3 +95,28 @@ def test_bf16_rounds_operands_and_sums_in_float32():
     assert output.dtype == jnp.float32
     first = mupc.forward(network, x, precision="bf16")[0][0]
     np.testing.assert_allclose(first, z, rtol=1e-5, atol=1e-6)
+
+
+class Scaled(eqx.Module):
+    """A module of a user with one of the library's layers in it."""
+
+    layer: nodes.Linear
+
+    def __call__(self, z):
+        return self.layer(2 * z)
+
+
+def test_layers_in_a_module_of_ones_own_follow_the_policy():
+    keys = jr.split(jr.key(0), 2)
+    layers = [nodes.Linear(8, 8, role="hidden", key=key) for key in keys]
+    bare, own = (
+        mupc.Chain([first, nodes.Sequential(["relu", layers[1]])], input_shape=(8,))
+        for first in (nodes.Sequential([layers[0]]), Scaled(layers[0]))
+    )
+    x = jr.normal(jr.key(1), (16, 8))
+    for name in ("bf16", "float32"):
+        policy = resolve_precision(name, bare)
+        want, found = bare.forward_pass(2 * x, policy)[1], own.forward_pass(x, policy)[1]
+        np.testing.assert_array_equal(found, want)
+        rounded = jnp.abs(found - bare(2 * x)).max() > 1e-4
+        assert bool(rounded) == (name == "bf16")

@@ -37,13 +37,13 @@ from ._rate_scales import BaseSize, LayerScale, RateScales
 from ._recurrence import layer_at, shifted_up
 from ._types import Inputs, Outputs, Real, Rows
 from .nodes import (
-    AbstractRounding,
     AbstractWeighted,
     AnyNode,
     as_node,
     is_exact,
     map_layers,
     weighted_layers,
+    with_products,
 )
 
 Latents = tuple[Float[Array, "_ batch ..."], ...]
@@ -169,7 +169,7 @@ class Chain(AbstractNetwork):
 
     def with_precision(self, precision: Precision) -> "Chain":
         """Return the chain with products of this precision."""
-        changed: Chain = map_layers(lambda node: node.with_precision(precision), self, AbstractRounding)
+        changed: Chain = with_products(self, precision)
         return changed
 
     @property

@@ -384,9 +384,10 @@ class Foreign(AbstractRounding):
         return found
 
     def __call__(self, z: Signal) -> Signal:
-        policy = resolve_precision(None, self.arrays) if self.precision is None else self.precision
+        module = self.module if self.precision is None else with_products(self.module, self.precision)
+        policy = self.precision or resolve_precision(None, self.arrays)
         with jax.default_matmul_precision(policy.product_name):
-            return call(self.module, z)
+            return call(module, z)
 
 
 def as_node(node: AnyNode) -> eqx.Module:
@@ -420,6 +421,11 @@ def weighted_layers(tree: Any) -> list[AbstractWeighted]:
     """Return all layers in a tree whose weights have a role, in its order."""
     leaves = jax.tree.leaves(tree, is_leaf=lambda leaf: isinstance(leaf, AbstractWeighted))
     return [leaf for leaf in leaves if isinstance(leaf, AbstractWeighted)]
+
+
+def with_products(tree: Any, precision: Precision) -> Any:
+    """Return a tree with products of this precision in all its nodes."""
+    return map_layers(lambda node: node.with_precision(precision), tree, AbstractRounding)
 
 
 def map_layers(function: Callable[[Any], Any], tree: Any, kind: type[eqx.Module] = AbstractWeighted) -> Any:
