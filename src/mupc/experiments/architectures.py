@@ -238,7 +238,7 @@ def _study(slug: str, paper: dict[str, Any], **quick: object) -> Figure:
 
 _ETA, _SMALL_ETA = (0.1, 0.05, 0.025), (0.1, 0.05)
 _RESNET_ETA = (0.2, 0.1, 0.05)
-_CIFAR = {"data": "cifar10", "augment": True, "verify": False, "evaluate_every": 780}
+_CIFAR = {"data": "cifar10", "augment": True, "verify": False, "evaluate_every": 1950}
 _RESNET = _CIFAR | {"prefix": "resnet", "widths": (64,)}
 _DIGITS = {"data": "digits", "augment": False, "verify": True, "tune_epochs": 4.0, "evaluate_every": 44}
 _SMALL_LIMITS = (("model-accurate", (94.0,)), ("model-near-bp", (2.0,)), LEARNS)
@@ -287,6 +287,7 @@ FIGURES = by_slug(
             "rates": _rates("resnet", _RESNET_ETA, 6),
             "epochs": 16.0,
             "tune_epochs": 16.0,
+            "evaluate_every": 1560,
             "limits": (("model-accurate", (85.0,)), ("model-near-bp", (1.0,)), LEARNS),
         },
         **_SMALL_RESNET,
