@@ -103,16 +103,77 @@ def test_the_mlp_as_a_chain_is_the_mlp(pair, solver, energy, free):
         np.testing.assert_allclose(own, other, atol=tolerance)
 
 
-def test_small_stacks_may_be_taken_apart(monkeypatch):
-    """As on a GPU, by a chain whose programs no other test has compiled."""
+@pytest.fixture
+def apart(monkeypatch):
+    """A function after which stacks of up to eight nodes are computed node by node, as on a GPU."""
+
+    def change():
+        found = dataclasses.replace(_backend.backend(), largest_unrolled=8)
+        monkeypatch.setattr(_parts, "backend", lambda: found)
+        jax.clear_caches()  # programs of stacks that are still whole
+
+    yield change
+    monkeypatch.undo()
+    jax.clear_caches()
+
+
+TAKEN_APART = {
+    "gradient descent": (SOLVERS["gradient descent"], 0.1),
+    "several steps": (mupc.ErrorSpace(steps=2), 0.1),
+    "a look": (mupc.ErrorSpace(), 1e-3),
+    "a line search": (mupc.ErrorSpace(), 30.0),
+    "conjugate gradients": (mupc.ErrorSpace(cg_tol=0.0), 1.0),
+    "no halvings": (mupc.ErrorSpace(halvings=0), 30.0),
+    "a rule with norms": (mupc.Optax(optax.lamb(0.1), steps=4), 1.0),
+}
+
+
+@pytest.mark.parametrize("name", TAKEN_APART)
+def test_solvers_on_stacks_that_are_taken_apart(name, apart):
+    _, chain = made(hidden_layers=4)
+    solver, precision = TAKEN_APART[name]
+    energy = mupc.Energy(output_precision=precision)
+    whole = mupc.infer(chain, X, Y, solver, energy=energy)
+    apart()
+    pieces = mupc.infer(chain, X, Y, solver, energy=energy)
+    for own, other in zip(jax.tree.leaves(whole.errors), jax.tree.leaves(pieces.errors), strict=True):
+        np.testing.assert_allclose(other, own, atol=1e-12)
+    assert float(whole.energy) == pytest.approx(float(pieces.energy), rel=1e-12)
+
+
+@pytest.mark.parametrize("precision", ["float32", "bf16"])
+@pytest.mark.parametrize("is_apart", [False, True], ids=["whole", "apart"])
+def test_nodes_without_an_exact_difference_stay_at_rest(precision, is_apart, apart):
+    """Layers that no step has reached have no errors, however programs round. The others' are the same."""
+
+    def block(key):
+        return nodes.Residual([eqx.nn.LayerNorm(16), nodes.Linear(16, 16, role="branch", depth=9, key=key), "relu"])
+
+    readout = nodes.Sequential(["relu", nodes.Linear(16, 3, role="readout", key=jr.key(2))])
+    parts = [nodes.Linear(5, 16, role="input", key=jr.key(0)), mupc.Stack(block, 8, key=jr.key(1)), readout]
+    chain = mupc.Chain(parts, input_shape=(5,))
+    x, y, solver = jr.normal(jr.key(3), (8, 5)), jnp.arange(8) % 3, mupc.GradientDescent(0.05, 3)
+    exact = stacked(mupc.infer(chain, x, y, solver).errors)
+    if is_apart:
+        apart()
+    for given in (None, chain.forward_pass(x, POLICIES[precision].full)[0]):
+        with warnings.catch_warnings(action="ignore"):  # about small moves
+            found = stacked(mupc.infer(chain, x, y, solver, precision=precision, activities=given).errors)
+        assert given is not None or not found[:6].any()
+        np.testing.assert_allclose(found[:6], 0, atol=1e-6)
+        for own, other in zip(found[6:], exact[6:], strict=True):
+            assert jnp.linalg.norm(own - other) < 0.05 * jnp.linalg.norm(other)
+
+
+def test_small_stacks_may_be_taken_apart(apart):
     network, chain = made(hidden_layers=4)
 
     def noise():
         problem = pose(chain, Batch(X, Y), mupc.Energy(), POLICIES["float64"])
         return problem.fold(Point(problem.noise(jr.key(7)), problem.start().errors)).delta.hidden
 
-    drawn, apart = noise(), dataclasses.replace(_backend.backend(), largest_unrolled=3)
-    monkeypatch.setattr(_parts, "backend", lambda: apart)
+    drawn = noise()
+    apart()
     for own, other in zip(drawn, noise(), strict=True):
         np.testing.assert_array_equal(own, other)
     assert [part.depth for part in chain.for_computing(POLICIES["float64"]).parts] == [1, 1, 1, 1, 1]

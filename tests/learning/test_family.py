@@ -129,9 +129,11 @@ def test_nudges_move_in_a_straight_line_over_the_run():
 # iPC
 
 
-def test_ipc_with_one_step_is_predictive_coding():
-    solver, data = mupc.GradientDescent(0.2, 1), samples()
-    settings = {"epochs": 3, "weight_lr": 0.05}
+@pytest.mark.parametrize("solver", [mupc.GradientDescent(0.2, 1), mupc.ErrorSpace()], ids=["gd", "error space"])
+@pytest.mark.parametrize("precision", ["float64", "bf16"])
+def test_ipc_with_one_step_is_predictive_coding(solver, precision):
+    energy = mupc.Energy(output_precision=0.1)
+    data, settings = samples(), {"epochs": 3, "weight_lr": 0.05, "precision": precision, "energy": energy}
     one, two = (mupc.fit(network(), data, algorithm(solver), **settings) for algorithm in (mupc.IPC, mupc.PC))
     assert_close(weights(one.network), weights(two.network))
 

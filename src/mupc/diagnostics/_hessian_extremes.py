@@ -6,8 +6,8 @@ import equinox as eqx
 import numpy as np
 from jaxtyping import PyTree
 
-from ..inference import AbstractProblem, Batch, Energy, as_energy, as_targets, check_activities, extremes, pose
-from ..network import AbstractNetwork, Rows, as_inputs, resolve_precision
+from ..inference import Batch, Energy, as_energy, as_targets, check_activities, extremes, pose
+from ..network import AbstractNetwork, Precision, Rows, as_inputs, resolve_precision
 
 
 class HessianExtremes(NamedTuple):
@@ -49,10 +49,10 @@ def hessian_extremes(
     if activities is not None:
         check_activities(network, activities, len(inputs))
     weights, batch = policy.cast((network, Batch(inputs, targets, activities)))
-    largest, smallest = _extremes(pose(weights, batch, energy, policy))
+    largest, smallest = _extremes(weights, batch, energy, policy)
     return HessianExtremes(np.asarray(largest, np.float64), np.asarray(smallest, np.float64))
 
 
 @eqx.filter_jit
-def _extremes(problem: AbstractProblem) -> tuple:
-    return extremes(problem)
+def _extremes(network: AbstractNetwork, batch: Batch, energy: Energy, policy: Precision) -> tuple:
+    return extremes(pose(network, batch, energy, policy))

@@ -287,7 +287,6 @@ FIGURES = by_slug(
             "rates": _rates("resnet", _RESNET_ETA, 6),
             "epochs": 16.0,
             "tune_epochs": 16.0,
-            "evaluate_every": 1560,
             "limits": (("model-accurate", (85.0,)), ("model-near-bp", (1.0,)), LEARNS),
         },
         **_SMALL_RESNET,

@@ -72,6 +72,7 @@ class ChainProblem(AbstractProblem[Increments]):
     base: Latents
     base_errors: Latents | None  # None: zero, as at the forward pass
     base_output: Outputs
+    rounded: tuple[Latents, Outputs] | None  # predictions at the base in the precision of products, if it is another
     y: Outputs
     free_input: bool = eqx.field(static=True)
 
@@ -118,11 +119,14 @@ class ChainProblem(AbstractProblem[Increments]):
 
     def _predicted(self) -> Latents:
         """Return what the nodes predict at the base point."""
+        if self.rounded is not None:
+            return self.rounded[0]
         return self.base if self.base_errors is None else tuple(map(jnp.subtract, self.base, self.base_errors))
 
     def _output(self, delta: Latent) -> Outputs:
         """Return the output after a change of the last latent."""
-        return self.base_output + moved(self.chain.readout, layer_at(self.base[-1], -1), delta, self.base_output)
+        known = self.base_output if self.rounded is None else self.rounded[1]
+        return self.base_output + moved(self.chain.readout, layer_at(self.base[-1], -1), delta, known)
 
     def follow(self, errors: Increments) -> Point:
         own = errors.hidden
@@ -197,12 +201,14 @@ class ChainProblem(AbstractProblem[Increments]):
         return Increments(split(drawn.hidden, self.pieces), drawn.input)
 
     def folded(self) -> "ChainProblem":
+        whole = functools.partial(join, counts=self.pieces)
         return dataclasses.replace(
             self,
             chain=self.network,
             pieces=(1,) * len(self.pieces),
-            base=join(self.base, self.pieces),
-            base_errors=None if self.base_errors is None else join(self.base_errors, self.pieces),
+            base=whole(self.base),
+            base_errors=None if self.base_errors is None else whole(self.base_errors),
+            rounded=None if self.rounded is None else (whole(self.rounded[0]), self.rounded[1]),
         )
 
     def fold(self, point: Point) -> Point:
@@ -275,10 +281,13 @@ def _changed(point: Point, change: Callable[[Latents], Latents]) -> Point:
 
 
 def moved(node: eqx.Module, z: Latent, delta: Latent, known: Latent) -> Latent:
-    """Return f(z + δ) − f(z): by the node's own formula, or by subtraction of the value f(z), which is known."""
+    """Return f(z + δ) − f(z): by the node's own formula, or by subtraction of the value f(z), which is known. Another
+    program may have rounded it otherwise: samples whose δ is zero do not change."""
     if nodes.is_exact(node):
         return jax.vmap(lambda u, d: nodes.difference(node, u, d))(z, delta)
-    return apply(node, z + delta) - known
+    change = apply(node, z + delta) - known
+    at_rest = jnp.all(delta == 0, axis=tuple(range(1, delta.ndim)))
+    return jnp.where(at_rest.reshape(-1, *[1] * (change.ndim - 1)), 0, change)
 
 
 def _per_sample(values: Float[Array, "layers batch ..."]) -> PerSample:
@@ -291,7 +300,11 @@ def _pose_chain(network: Chain, batch: Batch, energy: Energy, precision: Precisi
         wrong = "is missing, and tokens cannot be inferred: they are whole numbers."
         raise checks.ArgumentError("x", wrong, "Pass them.")
     activities, base_errors, output = base_point(network, batch, precision)
-    pieces = network.piece_counts
+    pieces, rounded = network.piece_counts, None
+    starts_rounded = batch.rounds_start and batch.activities is None
+    if precision != precision.full and not (network.exact or starts_rounded):
+        off, predicted = network.prediction_errors(activities, batch.x, precision)
+        rounded = split(jax.tree.map(jnp.subtract, activities, off), pieces), predicted
     return ChainProblem(
         network=network.with_precision(precision),
         chain=network.for_computing(precision),
@@ -301,6 +314,7 @@ def _pose_chain(network: Chain, batch: Batch, energy: Energy, precision: Precisi
         base=split(activities, pieces),
         base_errors=None if base_errors is None else split(base_errors, pieces),
         base_output=output,
+        rounded=rounded,
         y=batch.y,
         free_input=batch.free_input,
     )

@@ -18,6 +18,7 @@ from ..inference import (
     ExactLinear,
     add,
     pose,
+    pose_for,
 )
 from ..io import checks
 from ..network import AbstractNetwork, Precision, PRNGKeyArray
@@ -83,13 +84,14 @@ class IPC(AbstractSolving):
         self, state: AlgorithmState, batch: Batch, key: PRNGKeyArray, context: LearningContext
     ) -> tuple[AlgorithmState, StepReport]:
         solver, policy = context.policy.cast(self.keyed_solver(key)), context.policy
-        problem = pose(policy.cast(state.network), batch, context.energy, policy)
+        network = policy.cast(state.network)
+        problem = pose_for(solver, network, batch, context.energy, policy)
         if isinstance(solver, AbstractTunableSolver):
             solver = solver.tuned(problem)
         start = problem.start()
         found = problem.unpack(start)
         loss = jnp.mean(context.energy.output_loss(found.prediction, batch.y))
-        nothing = jnp.zeros_like(context.gradient_sizes(state.network))
+        nothing = jnp.zeros_like(context.gradient_sizes(network))
         report = StepReport(loss, problem.value(start), nothing)
         progress = _Progress(state, _batch_at(batch, found), solver.init(problem, start), report)
         progress = jax.lax.fori_loop(0, solver.steps, lambda i, at: _advance(solver, at, context, i), progress)

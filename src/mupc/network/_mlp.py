@@ -211,7 +211,7 @@ class Network(AbstractNetwork):
         precision: Precision,
         factor: Real = 1.0,
     ) -> "Network":
-        """Return −a_ℓ · mean over the batch of e_ℓ φ(z_{ℓ-1})ᵀ for every layer ℓ."""
+        """Return −a_ℓ · mean over the batch of e_ℓ φ(z_{ℓ-1})ᵀ for every layer ℓ, times `factor` but for the last."""
         first, hidden, last = self.multipliers
         errors = factor * errors
         phi = self.activation(activities)
