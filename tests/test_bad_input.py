@@ -42,6 +42,7 @@ def test_network(options, error, message):
     [
         ({"loss": "mes"}, ValueError, "loss 'mes' is not known. Did you mean 'mse'"),
         ({"output_precision": 0}, ValueError, "output_precision must be greater than 0, got 0"),
+        ({"output_precision": 1e-20}, ValueError, "must be at least 1e-15, got 1e-20. Squares of errors would vanish"),
         ({"output_precision": float("inf")}, ValueError, "output_precision must be finite"),
         ({"activity_decay": -1.0}, ValueError, "activity_decay must be at least 0, got -1"),
         ({"weight_decay": float("nan")}, ValueError, "weight_decay must be finite"),

@@ -75,6 +75,7 @@ class Loss(NamedTuple):
 
 PAPER_LOSS, PAPER_PRECISION = "mse", 1.0
 """The paper's loss and its λ."""
+LEAST_PRECISION = 1e-15
 
 CROSS_ENTROPY = "cross-entropy"
 LOSSES = {
@@ -179,6 +180,8 @@ class Energy(eqx.Module):
             _check_loss(self.loss)
         if self.output_precision is not None:
             checks.number("output_precision", self.output_precision, above=0)
+            cure = "Squares of errors would vanish in float32."
+            checks.number("output_precision", self.output_precision, at_least=LEAST_PRECISION, cure=cure)
         for name in ("activity_decay", "weight_decay", "orthogonality"):
             checks.number(name, getattr(self, name), at_least=0)
 
