@@ -1,6 +1,6 @@
 """Print how long an update takes to compile and to run with several settings of XLA.
 
-    python benchmarks/compile_options.py [--precision float32] [--methods bp error-space gd] [--width 512] [--hidden-layers 128]
+    python benchmarks/compile_options.py [--precision float32] [--methods bp gd] [--width 512] [--hidden-layers 128]
 
 On a GPU most of the wait is XLA's search for the fastest kernel of each product. Every row compiles from scratch.
 """
@@ -37,6 +37,9 @@ def update(method, network, precision):
         return mupc.weight_gradients(network, solution, x)
 
     return run
+
+
+METHODS = ("bp", "error-space", "gd")
 
 
 def main():
