@@ -44,9 +44,7 @@ METHODS = ("bp", "error-space", "gd")
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument(
-        "--methods", choices=("bp", "error-space", "gd"), nargs="+", default=["bp", "error-space", "gd"]
-    )
+    parser.add_argument("--methods", choices=METHODS, nargs="+", default=METHODS)
     parser.add_argument("--precision", default="float32")
     parser.add_argument("--width", type=int, default=512)
     parser.add_argument("--hidden-layers", type=int, default=128)
