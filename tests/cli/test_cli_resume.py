@@ -141,8 +141,10 @@ def test_a_data_set_that_is_gone(train, resume, monkeypatch, tmp_path):
     assert list(_checkpoints.checkpoint_folders(run.folder / "checkpoints")) == [11]
 
     np.savez(file, x_train=x[:1400] + 1, y_train=y[:1400], x_test=x[1400:], y_test=y[1400:])
-    other = resume("--quiet")
+    before = {path.name: path.read_bytes() for path in run.folder.iterdir() if path.is_file()}
+    other = resume("--quiet", "--epochs", "3")
     assert other.code == USAGE_ERROR and "another" in other.err and other.err.count("\n") == 1
+    assert {path.name: path.read_bytes() for path in run.folder.iterdir() if path.is_file()} == before
     away.rename(file)
     assert resume("--quiet").code == 0
     assert_same(run, train(*BP, "--data", file, name="whole"))

@@ -223,6 +223,17 @@ def test_the_scores_of_the_table(sweep, monkeypatch):
     ]
 
 
+def test_other_data_are_refused(untrained, sweep, tmp_path):
+    file, rng = tmp_path / "mine.npz", np.random.default_rng(0)
+    x, y = rng.normal(size=(40, 5)).astype("f4"), np.arange(40) % 3
+    for change, code in ((0, 0), (0, 0), (1, cli.USAGE_ERROR), (0, 0)):
+        np.savez(file, x_train=x[:30] + change, y_train=y[:30], x_test=x[30:], y_test=y[30:])
+        sweep_job._load.cache_clear()
+        run = sweep("--data", file, "--batch-size", "8", "--grid", "seed=0,1")
+        assert run.code == code, run.err
+        assert not code or ("has cells of other data than" in run.err and run.err.count("\n") == 1)
+
+
 @pytest.mark.slow
 def test_other_settings_are_refused(untrained, sweep):
     first = sweep("--grid", "seed=0,1")

@@ -52,7 +52,9 @@ def test_parts_for_training_and_test_are_kept(tmp_path):
     assert {row.tobytes() for row in pets.test.raw[pets.test.targets == 1]} == rows(1, range(2))
     with pytest.raises(ArgumentError, match="test has no effect on .*Leave it out"):
         data.load(name, test=0.1)
-    assert [check.message for check in data.check(name)] == ["found 10 images and 4 images of 2 classes: 'cat', 'dog'"]
+    assert [check.message for check in data.check(name)] == [
+        "read 10 images and 4 images (4 × 6) of 2 classes: 'cat', 'dog'"
+    ]
 
 
 def test_grey_images_have_no_channels_and_one_in_colour_gives_all_three(tmp_path):
@@ -78,7 +80,9 @@ def test_images_are_brought_to_one_size_only_when_asked(tmp_path, size, shape):
 
 def test_folders_that_cannot_be_used_say_why(tmp_path):
     name = str(tmp_path)
-    with raises_line(f"{name} has 0 subfolders with PNG or JPEG images", "make one for each class, and two or more"):
+    with raises_line(
+        f"{name} has 0 subfolders with PNG or JPEG images", "give a folder with one for each class, and two or more"
+    ):
         data.load(name)
     fill(tmp_path)
     for wrong, says in (((1, 2, 3), "has 3 numbers. Give height and width"), (0, "must be at least 1, got 0")):

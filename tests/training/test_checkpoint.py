@@ -472,3 +472,13 @@ def test_useless_scratch_checkpoints_are_discarded(tmp_path, monkeypatch):
     assert_same(fit(scratch), want)
     with only_writer(tmp_path), pytest.raises(ValueError, match="another process is writing"):
         fit(scratch)
+
+
+def test_another_network_does_not_go_on_from_a_checkpoint(tmp_path):
+    digits = mupc.data.load("digits")
+    first, second = (mupc.Network(64, 10, width=4, hidden_layers=2, key=jr.key(seed)) for seed in (0, 1))
+    settings = {"checkpoints": tmp_path, "batch_size": 64}
+    begun = mupc.fit(first, digits, epochs=0.2, **settings)
+    with pytest.raises(ValueError, match="are of another run: network.start was .* Give the same data and settings"):
+        mupc.fit(second, digits, epochs=0.4, **settings)
+    assert mupc.fit(first, digits, epochs=0.4, **settings).last["step"] > begun.last["step"]

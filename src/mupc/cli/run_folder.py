@@ -75,6 +75,16 @@ class RunFolder:
             if not (self.recorded and isinstance(error, KeyboardInterrupt)):
                 raise
 
+    def contents(self) -> dict[str, bytes]:
+        """Return the files that say how far a run is, for `put_back`."""
+        paths = (self.path / name for name in ("config.json", "summary.json", METRICS))
+        return {path.name: path.read_bytes() for path in paths if path.exists()}
+
+    def put_back(self, contents: Mapping[str, bytes]) -> None:
+        """Write these files again, after an attempt to go on that failed before its first record."""
+        for name, content in contents.items():
+            write_whole(self.path / name, content)
+
     def discard(self) -> None:
         """Delete a folder in which nothing is recorded yet."""
         if not (self.path / METRICS).exists():

@@ -7,6 +7,7 @@ import functools
 import math
 import time
 import warnings
+import zlib
 from collections.abc import Callable, Hashable, Sequence
 from pathlib import Path
 
@@ -62,8 +63,8 @@ class CellTrainer:
         self.plan, self.data_dir, self.stop = plan, data_dir, stop
         self.mesh = parse_devices(devices, (RUNS, DATA))
         first = {axis.name: axis.span[0] for axis in plan.axes}
-        for data in next((axis.values for axis in plan.axes if axis.name == "data"), (plan.config.get("data"),)):
-            _dataset(self.config(first | {"data": data}))
+        names = next((axis.values for axis in plan.axes if axis.name == "data"), (plan.config.get("data"),))
+        self.checksums = {str(data): _checksum(_dataset(self.config(first | {"data": data}))) for data in names}
 
     def config(self, settings: CellSettings) -> TrainFlags:
         """Return the configuration of a cell. In a grid of methods, each has those shared settings that act on it."""
@@ -154,6 +155,12 @@ def _dataset(config: TrainFlags) -> Dataset:
 _load = functools.lru_cache(maxsize=4)(load_data)
 
 
+def _checksum(dataset: Dataset) -> int:
+    splits = (dataset.train, dataset.test, dataset.validation)
+    arrays = [part for split in splits if split is not None for part in (split.raw, split.targets)]
+    return functools.reduce(lambda so_far, array: zlib.crc32(array.tobytes(), so_far), arrays, 0)
+
+
 def start(flags: SweepFlags, session: Session) -> CommandResult:
     """Start a sweep or go on with it, and return its summary.
 
@@ -235,6 +242,7 @@ def _work(
 ) -> CommandResult:
     """Work until the sweep has ended or is interrupted, then save and show its results."""
     with contextlib.closing(sweep), session.interruption.gracefully():
+        sweep.agree_on_data(trainer.checksums)
         if sharing.retry_failed:
             sweep.retry_failed()
         begin, interrupted = time.perf_counter(), False

@@ -62,6 +62,7 @@ def train(
                 return summary
             schema = run_schema(_model(network, dataset, flags, algorithm))
             _check_same_data(folder, schema)
+            before, recorder = folder.contents(), None
             try:
                 past = [] if new else _take_up(folder, ended, session)
                 kept = pick(safety, TrainConfig) | rules
@@ -77,6 +78,9 @@ def train(
             except (ValueError, OSError, KeyboardInterrupt) as error:
                 if new:
                     folder.discard()
+                elif recorder is None or recorder.network is None:
+                    with contextlib.suppress(OSError):
+                        folder.put_back(before)
                 raise _explained(error, folder.path) from error
     conclude(dataclasses.replace(given, loss=flags.loss), summary, session)
     return summary

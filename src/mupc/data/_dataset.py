@@ -186,21 +186,35 @@ class Dataset(SampleSource):
         if self.schema.task == "text":  # windows next to each other are alike
             order = np.arange(len(self.train))[::-1]
         else:
-            order = np.random.default_rng(seed).permutation(len(self.train))
+            order = self._spared(np.random.default_rng(seed).permutation(len(self.train)), count)
         # Sorted, so that samples keep the order of the file within each part.
-        held_out, kept = np.sort(order[:count]), np.sort(order[count:])
+        held_out = np.sort(order[:count])
+        kept = np.setdiff1d(np.arange(len(self.train)), held_out)
         return dataclasses.replace(self, train=self.train.take(kept), validation=self.train.take(held_out))
+
+    def _spared(self, order: np.ndarray, count: int) -> np.ndarray:
+        """Return what may be held out, in this order: training keeps the last sample of each class."""
+        if self.classes is None:
+            return order
+        _, last = np.unique(self.train.targets[order][::-1], return_index=True)
+        free = np.delete(order, len(order) - 1 - last)
+        if count > len(free):
+            raise DataError(
+                f"a validation split takes {count} of {len(order)} samples, and only {len(free)} can be spared, since "
+                "training keeps one of each class",
+                "make it smaller, or give more samples",
+            )
+        return free
 
 
 def part_size(name: str, size: float | int, available: int) -> int:
     """Return the number of samples in a part, given as that number or as a fraction of those available."""
-    whole = isinstance(size, Integral) and not isinstance(size, bool)
-    if whole and 0 < size < available:
-        return int(size)
-    fraction = isinstance(size, Real) and not isinstance(size, Integral)
+    number = isinstance(size, Real) and not isinstance(size, bool)
+    if number and float(size).is_integer() and 0 < size < available and (size > 1 or isinstance(size, Integral)):
+        return int(size)  # flags are not whole by type
+    fraction = number and not isinstance(size, Integral)
     if fraction and 0 < size < 1 and 0 < round(size * available) < available:
         return round(size * available)
-    raise DataError(
-        f"a {name} split of {size!r} is not possible with {available} samples",
-        f"give a fraction between 0 and 1, or a whole number of samples from 1 to {available - 1}",
-    )
+    cure = f"give a fraction between 0 and 1, or a whole number of samples from 1 to {available - 1}"
+    what = f"a {name} split of {size!r} is not possible with {available} samples"
+    raise DataError(what, cure if available > 1 else "give more samples")

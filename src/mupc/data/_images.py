@@ -23,9 +23,11 @@ if TYPE_CHECKING:
 Header = tuple[tuple[int, int], str]
 Read = TypeVar("Read")
 _SUFFIXES = (".png", ".jpg", ".jpeg")
+_OTHERS = (".avif", ".bmp", ".gif", ".heic", ".jfif", ".tif", ".tiff", ".webp")
 _FORMATS = ("PNG", "JPEG")  # no other decoder of the imaging library is used
 _MODES = {1: "L", 3: "RGB", 4: "RGBA"}
 _EIGHT_BITS = ("1", "L", "LA", "P", "PA", "RGB", "RGBA", "CMYK", "YCbCr")
+_ORIENTATION, _ON_THEIR_SIDE = 0x0112, (5, 6, 7, 8)  # how a camera was held
 _MOST_PIXELS = 50_000_000  # even a small file may claim to be a huge image
 
 
@@ -62,15 +64,24 @@ def find_images(folder: Path, schema: Schema) -> ImageFolder:
         raise DataError(f"{folder} has images in a subfolder {wrong[0]!r}", cure)
     if not (own or below):
         raise DataError(f"{folder} holds no {', '.join(_SUFFIXES)} files", "give a folder of images, or a .npz file")
+    deeper = [path for part in below for path in subfolders(part) if images_in(path)]
+    if deeper:
+        raise DataError(f"{deeper[0]} is a folder of images inside that of a class", "move its images up")
     files = own or [path for part in below for path in images_in(part)]
+    unwritable = [path for path in files if not _is_text(str(path))]
+    if unwritable:
+        raise DataError(f"the name {str(unwritable[0])!r} is not text in UTF-8", "rename the file or its folder")
     targets = np.array([known[path.parent.name] for path in files]) if below else None
     return ImageFolder(tuple(files), tuple(str(path.relative_to(folder)) for path in files), targets)
 
 
 def images_in(folder: Path) -> list[Path]:
-    """Return the image files of a folder itself."""
-    images = (path for path in folder.iterdir() if path.suffix.lower() in _SUFFIXES)
-    return sorted(path for path in images if path.is_file() and not path.name.startswith("."))
+    """Return the image files of a folder itself. Those of other formats are an error, since they would be missed."""
+    files = sorted(path for path in folder.iterdir() if path.is_file() and not path.name.startswith("."))
+    others = [path for path in files if path.suffix.lower() in _OTHERS]
+    if others:
+        raise DataError(f"{others[0]} is neither PNG nor JPEG", "convert it, or take it out of the folder")
+    return [path for path in files if path.suffix.lower() in _SUFFIXES]
 
 
 def subfolders(folder: Path) -> list[Path]:
@@ -84,9 +95,11 @@ def read_image(path: Path, image_shape: Sequence[int], resize: bool = False) -> 
     An image of another size is refused, unless `resize`.
     """
     from PIL.Image import Resampling
+    from PIL.ImageOps import exif_transpose
 
     *channels, height, width = image_shape
-    with _opened(path) as image:
+    with _opened(path) as opened:
+        image = exif_transpose(opened)
         if image.size != (width, height) and not resize:
             raise DataError(
                 f"{path} has {image.size[0]} × {image.size[1]} pixels and the network takes {width} × {height} "
@@ -108,7 +121,16 @@ def _each(read: Callable[[Path], Read], files: Sequence[Path]) -> list[Read]:
 
 def _read_header(path: Path) -> Header:
     with _opened(path) as image:
-        return image.size, image.mode
+        turned = image.format == "JPEG" and image.getexif().get(_ORIENTATION) in _ON_THEIR_SIDE
+        width, height = image.size
+        return ((height, width) if turned else (width, height)), image.mode
+
+
+def _is_text(name: str) -> bool:
+    try:
+        return bool(name.encode())
+    except UnicodeEncodeError:
+        return False
 
 
 @contextlib.contextmanager

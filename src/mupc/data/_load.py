@@ -18,7 +18,14 @@ from ._digits import load_digits
 from ._errors import DataError, prefixed
 from ._fetch import fetch
 from ._formats import DamagedFileError, FileContents, read_contents
-from ._image_folder import ImageSize, describe_image_folder, is_divided, is_image_folder, load_image_folder
+from ._image_folder import (
+    ImageSize,
+    describe_image_folder,
+    holds_classes,
+    is_divided,
+    is_image_folder,
+    load_image_folder,
+)
 from ._locate import FolderSearch, PathLike, locate, search_folders, searched_paths
 from ._npz import load_npz, read_npz_samples
 from ._schema import Schema, Task
@@ -115,6 +122,8 @@ def load(
         return load_image_folder(name, image_size, **options)
     _refuse(name, image_size=image_size)
     entry = None if _is_own(name) else find_named(name)
+    if entry is not None and holds_classes(name):
+        raise DataError(f"{name} is a data set and a folder of images", f"write ./{name} for the folder, or rename it")
     _refuse(name, target=target, **options)
     if is_text_file(name):
         _refuse(name, classes=classes)
@@ -150,7 +159,7 @@ def read_samples(name: PathLike, schema: Schema) -> tuple[np.ndarray, np.ndarray
             split = windows(schema.tokens(read_text(name)), schema.context)
         return split.raw, split.targets
     if not name.lower().endswith(".npz"):
-        raise DataError(f"{name} is neither a .npz file nor a table", "give a file that ends in .npz or .csv")
+        raise DataError(f"{name} is neither a .npz file nor a table", "give a folder of images, or a .npz or .csv file")
     return read_npz_samples(name, schema)
 
 

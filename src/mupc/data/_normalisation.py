@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 from ._errors import DataError
 
 _UNIT = (0.1, 10.0)
-_DARK = 63  # no image of a data set is that dark: these are counts or truth values
+DARK = 63  # no image of a data set is that dark: these are counts or truth values
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,7 +67,7 @@ PIXELS = Normalisation(scale=1 / 255, mean=0.5, std=0.5)
 
 def pixel_scale(x: np.ndarray) -> Normalisation:
     """Return how uint8 inputs are normalised; refuse those that are too small for pixels."""
-    if x.max() <= _DARK:
+    if x.max() <= DARK:
         raise DataError(f"x is uint8, as pixels are, and only goes up to {x.max()}", "pass x.astype(float)")
     return PIXELS
 

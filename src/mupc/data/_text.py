@@ -22,11 +22,11 @@ def is_text_file(name: str) -> bool:
 
 
 def load_text(name: str, context: int | None) -> Dataset:
-    """Return a text of the user's own as a data set. Its vocabulary is that of the training part."""
+    """Return a text of the user's own as a data set. Its vocabulary is that of all of it."""
     context = CONTEXT if context is None else checks.integer("context", context, 1)
     with prefixed(name):
         text = read_text(name)
-        schema = Schema(labels=vocabulary(_parts(text, context)[0]), context=context)
+        schema = Schema(labels=vocabulary(text), context=context)
         train, test = text_splits(text, schema, context)
     return Dataset(Path(name).stem, train, test, None, schema, False, name)
 

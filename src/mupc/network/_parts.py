@@ -9,6 +9,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import jax.random as jr
+import numpy as np
 from jaxtyping import Array, Float, PyTree
 
 from ..io import checks
@@ -80,7 +81,9 @@ class Stack(eqx.Module):
         if isinstance(make, eqx.Module) or not callable(make):
             wrong = f"must be a function of a random key that returns a node, got {checks.literal(make)}."
             raise checks.ArgumentTypeError("make", wrong, "Write Stack(lambda key: …, depth, key=key).")
-        self.node = eqx.filter_vmap(lambda k: as_node(make(k)))(jr.split(key, depth))
+        keys = jr.split(key, depth)
+        self.node = eqx.filter_vmap(lambda k: as_node(make(k)))(keys)
+        _check_made(self.node, as_node(make(keys[-1])))
 
     @property
     def sample(self) -> eqx.Module:
@@ -162,6 +165,19 @@ def _at(tree: Any, index: int | slice) -> Any:
 
 def _first(tree: Any) -> Any:
     return _at(tree, 0)
+
+
+def _check_made(stack: eqx.Module, last: eqx.Module) -> None:
+    """Refuse a function that made the last node otherwise when it was called once more: nodes are made all at once."""
+    made, again = jax.tree.leaves(_at(stack, -1)), jax.tree.leaves(last)
+    if any(isinstance(leaf, jax.core.Tracer) for leaf in made + again):
+        return
+    same = [jnp.shape(leaf) for leaf in made] == [jnp.shape(leaf) for leaf in again] and all(
+        np.allclose(own, other, rtol=1e-3, atol=1e-5) for own, other in zip(made, again, strict=True)
+    )
+    if not same:
+        cure = "Draw the weights from the key. For nodes that exist or differ, give each to the Chain."
+        raise checks.ArgumentError("make", "must return a node that depends on its key alone.", cure)
 
 
 def _stacked(tree: PyTree) -> PyTree:

@@ -107,6 +107,8 @@ class Model(eqx.Module):
         if self.schema.task != "text":
             wrong = f"goes on with models of texts, and this one is of a {self.schema.task}."
             raise checks.ArgumentError("text", wrong, "Predict from samples instead.")
+        if not isinstance(text, str):
+            raise checks.wrong_type("text", "a text", text)
         checks.integer("characters", characters, 1)
         checks.number("temperature", temperature, at_least=0)
         draws, known, start = np.random.default_rng(checks.seed(seed)), np.array(self.schema.labels), len(text)

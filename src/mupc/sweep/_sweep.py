@@ -108,6 +108,19 @@ class Sweep:
         self._storage.engine.dispose()
         self._database.close()
 
+    def agree_on_data(self, checksums: Mapping[str, int]) -> None:
+        """Refuse data that are not those of the workers before this one.
+
+        **Arguments:** the checksum of each data set.
+        """
+        with self.lock():
+            known = self._study.user_attrs.setdefault("checksums", dict(checksums))
+            self._study.set_user_attr("checksums", known)
+        for name, checksum in checksums.items():
+            if known.get(name) != checksum:
+                wrong = f"the sweep {self.name!r} has cells of other data than {checks.literal(name)} holds now."
+                raise ValueError(f"{wrong} Put the data back, or start another sweep.")
+
     def take(
         self,
         group_of: Callable[[CellSettings], Hashable],

@@ -42,6 +42,8 @@ OPTAX_RULE = "an optax transformation"
 
 ADDRESS = re.compile(r" at 0x[0-9a-f]+")
 """The address in memory that the text of a function has, another one in each process."""
+START = "network.start"
+"""Under this name a checkpoint has a few of the weights with which its run began."""
 
 Arrays = dict[str, np.ndarray]
 RunDescription = dict[str, str]
@@ -152,6 +154,7 @@ def describe_run(
     parts = {
         "precision": context.precision,
         "network": jax.eval_shape(lambda n: n, network),  # weights change
+        START: _first_weights(network),
         "algorithm": job.algorithm,
         "energy": context.energy,
         "classes": source.format.classes,
@@ -173,6 +176,12 @@ def describe_run(
         scales["target_scale"] = schema.target_scale
     pairs = (pair for name, part in (first | parts | {**content} | scales).items() for pair in _flat(name, part))
     return {name: str(value) for name, value in pairs}
+
+
+def _first_weights(network: AbstractNetwork) -> str:
+    """Return a few weights in so few digits that they are the same on every device."""
+    first = np.asarray(jax.tree.leaves(network)[0]).reshape(-1)[:4]
+    return " ".join(f"{float(weight):.3g}" for weight in first)
 
 
 def _upgraded(about: dict[str, Any]) -> dict[str, Any]:
@@ -224,6 +233,8 @@ def _flat(name: str, value: Any) -> Iterator[tuple[str, Any]]:
 
 
 def _check_settings(folder: Path, saved: RunDescription, now: RunDescription) -> None:
+    earlier = {name: now[name] for name in (START,) if name in now}  # not in checkpoints of earlier versions
+    saved = {**earlier, **saved}
     for name in now | saved:
         if saved.get(name) != now.get(name):
             raise ValueError(
