@@ -81,7 +81,18 @@ def test_every_value_is_kept_as_used(solver):
     found = used(**SMALL, solver=solver, activation=activation)
     assert found.solver == (solver or SOLVER)
     meaningless = {*SOLVER_FLAGS, *METHOD_FLAGS} - set(SOLVERS[found.solver].flags) - {"inference_tol"}
-    off = {"data_dir", "target", "test", "context", "inference_tol", "blocks", "convolutions", "vgg", "heads"}
+    off = {
+        "data_dir",
+        "target",
+        "test",
+        "image_size",
+        "context",
+        "inference_tol",
+        "blocks",
+        "convolutions",
+        "vgg",
+        "heads",
+    }
     assert {name for name, value in vars(found).items() if value is None} - off == meaningless
     assert found.output_precision == (0.01 if found.solver == "error-space" else 1.0)
     assert found.weight_lr == (REACHING if found.solver == "error-space" else 0.2)

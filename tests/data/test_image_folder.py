@@ -126,3 +126,59 @@ def test_the_command_trains_on_a_folder_and_scores_it(tmp_path, capsys, monkeypa
     capsys.readouterr()
     assert cli.main(["predict", "run", name, "--resize", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["samples"] == 20
+
+
+def test_images_that_would_be_missed_are_refused(tmp_path):
+    fill(tmp_path / "formats")
+    (tmp_path / "formats" / "cat" / "a.webp").touch()
+    with raises_line("a.webp is neither PNG nor JPEG", "convert it, or take it out of the folder"):
+        data.load(tmp_path / "formats")
+    fill(tmp_path / "deep")
+    more = tmp_path / "deep" / "cat" / "more"
+    more.mkdir()
+    (tmp_path / "deep" / "cat" / "00.png").rename(more / "00.png")
+    with raises_line(f"{more} is a folder of images inside that of a class", "move its images up"):
+        data.load(tmp_path / "deep")
+    for part in ("train", "test", "val"):
+        fill(tmp_path / "parts" / part)
+    with raises_line("parts has folders train and test, and val as well", "move that away"):
+        data.load(tmp_path / "parts")
+
+
+def test_a_photo_is_turned_upright(tmp_path):
+    name = fill(tmp_path, shape=(6, 4))
+    upright = np.zeros((6, 4), np.uint8)
+    upright[:3] = 255
+    for path in (tmp_path / "dog").iterdir():
+        path.unlink()
+    exif = Image.Exif()
+    exif[0x0112] = 6  # the camera was turned: show it turned back by a quarter
+    lying = Image.fromarray(np.rot90(upright))
+    for number in range(4):
+        lying.save(tmp_path / "dog" / f"{number}.jpg", exif=exif, quality=95)
+    pets = data.load(name)
+    assert pets.image_shape == (6, 4)
+    dogs = pets.train.raw[pets.train.targets == 1].reshape(-1, 6, 4)
+    assert len(dogs) and (dogs[:, :2] > 200).all() and (dogs[:, 4:] < 50).all()
+
+
+def test_dark_images_and_names_of_data_sets(tmp_path, monkeypatch):
+    name = fill(tmp_path / "digits", shape=(6, 4))
+    monkeypatch.chdir(tmp_path)
+    with raises_line("digits is a data set and a folder of images", "write ./digits for the folder, or rename it"):
+        data.load("digits")
+    assert data.load("./digits").schema.labels == CLASSES
+    for path in Path(name).glob("*/*.png"):
+        Image.fromarray(np.asarray(Image.open(path)) // 5).save(path)
+    with raises_line("brightest value is 5", "scale them, so that white is 255"):
+        data.load("./digits")
+
+
+def test_the_first_samples_show_every_class(tmp_path):
+    pets = data.load(fill(tmp_path))
+    assert pets.train.targets[:8].tolist() == [0, 1] * 4
+
+
+def test_what_memory_does_not_have_room_for(tmp_path):
+    with raises_line("GiB, and there are", "set image_size to less"):
+        data.load(fill(tmp_path), image_size=2_000_000)

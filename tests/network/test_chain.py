@@ -248,3 +248,13 @@ def test_images_with_axes_that_do_not_fit(shape, cure):
     for call in (network, lambda x: mupc.infer(network, x, np.zeros(2, int), mupc.ErrorSpace())):
         with pytest.raises(ValueError, match=rf"x must have shape \(batch, 1, 4, 5\), got .*\. {cure}"):
             call(np.zeros(shape))
+
+
+def test_nodes_of_a_stack_are_made_at_once_and_depend_on_their_key_alone():
+    made = iter([eqx.nn.Linear(4, 4, key=jr.key(seed)) for seed in (3, 4, 5)])
+    numbers = iter(range(9))
+    for make in (lambda key: next(made), lambda key: nodes.Linear(4, 4, key=jr.key(next(numbers)))):
+        with pytest.raises(ValueError, match="must return a node that depends on its key alone. Draw the weights"):
+            mupc.Stack(make, 3, key=KEY)
+    own = mupc.Stack(lambda key: eqx.nn.MLP(4, 4, 8, 1, activation=lambda z: z**2, key=key), 3, key=KEY)
+    assert own.depth == 3

@@ -8,8 +8,10 @@ import tyro
 from .flags import (
     SOLVER,
     ActivityRate,
+    ContextFlag,
     DataDir,
     FormFlags,
+    ImageSizeFlag,
     InferenceSteps,
     Loss,
     ModelFlags,
@@ -18,6 +20,7 @@ from .flags import (
     OutputPrecision,
     RateScalingFlag,
     Solver,
+    TargetFlag,
     hint,
 )
 from .runner import FAILURE, Command, CommandResult, Session
@@ -62,8 +65,13 @@ class LearnFlags:
     """How they learn, and from what. With --checkpoint the defaults are those of its run."""
 
     data: Annotated[str | None, hint("(default: digits)")] = None
-    """A data set, of which the first 64 training samples are used, or the path of a .npz, .csv or .txt file."""
-    context: Annotated[int | None, hint("(default: 64 of a text)")] = None
+    """A data set, of which the first 64 training samples are used; or the path of a .npz, .csv or .txt file, or of a
+    folder of images."""
+    target: TargetFlag = None
+    """Column of the table to learn."""
+    image_size: ImageSizeFlag = None
+    """Height and width to bring the images of a folder to; one number for squares."""
+    context: ContextFlag = None
     """Characters of a text that the network sees at a time."""
     data_dir: DataDir = None
     """Folder with the files of the data set."""

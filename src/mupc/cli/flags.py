@@ -53,6 +53,9 @@ LossFlag = Annotated[Loss | None, hint("(default: mse; of a text cross-entropy)"
 RateScalingFlag = Annotated[RateScaling | None, hint("(default: mup with μPC, others none)")]
 TEST = 0.2
 Devices = Annotated[str | None, hint("(default: one)", "N|AXIS=N,...")]
+TargetFlag = Annotated[str | None, hint("(for tables)", "COLUMN")]
+ImageSizeFlag = Annotated[tuple[int, ...] | None, hint("(for folders)", "INT [INT]")]
+ContextFlag = Annotated[int | None, hint("(default: 64 of a text)")]
 DataDir = Annotated[str | None, hint("(default: the system's, then the cache)", "DIR")]
 
 
@@ -63,7 +66,7 @@ class SourceFlags:
     data: str = "digits"
     """A data set (digits, mnist, fashion-mnist, cifar10, tinyshakespeare), a file of your own, .npz, .csv (a table) or
     .txt (a text), or a folder with a subfolder of images for each class."""
-    target: Annotated[str | None, hint("(for tables)", "COLUMN")] = None
+    target: TargetFlag = None
     """Column of the table to learn; all others are inputs."""
     one_hot: bool = False
     """Give every category of a column of text its own input."""
@@ -71,9 +74,9 @@ class SourceFlags:
     """Whether targets of your own are classes or values; auto: text and few different whole numbers are classes."""
     test: Annotated[float | None, hint(f"(default: {TEST:g} of a table or folder)")] = None
     """Fraction of the rows of a table, or of the images of a folder, to test on."""
-    image_size: Annotated[tuple[int, ...] | None, hint("(for folders)", "INT [INT]")] = None
+    image_size: ImageSizeFlag = None
     """Height and width to bring the images of a folder to; one number for squares."""
-    context: Annotated[int | None, hint("(default: 64 of a text)")] = None
+    context: ContextFlag = None
     """Characters of a text that the network sees at a time."""
     data_dir: DataDir = None
     """Folder with the files of the data set."""

@@ -5,7 +5,19 @@ from typing import Annotated, Literal
 
 import tyro
 
-from .flags import Activation, DataDir, Init, Loss, ModelFlags, OutputFlags, Parameterisation, hint
+from .flags import (
+    Activation,
+    ContextFlag,
+    DataDir,
+    ImageSizeFlag,
+    Init,
+    Loss,
+    ModelFlags,
+    OutputFlags,
+    Parameterisation,
+    TargetFlag,
+    hint,
+)
 from .runner import Command, CommandResult, Session
 
 
@@ -44,8 +56,12 @@ class HessianModelFlags(ModelFlags):
     blocks: Annotated[tuple[int, ...] | None, hint("(default: resnet 2, transformer 4)", "INT [INT ...]")] = None
     """Blocks of each stage of a resnet, or of a transformer; one or more numbers."""
     data: str = "digits"
-    """A data set, or the path of a .npz or .txt file."""
-    context: Annotated[int | None, hint("(default: 64 of a text)")] = None
+    """A data set, or the path of a .npz, .csv or .txt file or of a folder of images."""
+    target: TargetFlag = None
+    """Column of the table to learn."""
+    image_size: ImageSizeFlag = None
+    """Height and width to bring the images of a folder to; one number for squares."""
+    context: ContextFlag = None
     """Characters of a text that the network sees at a time."""
     data_dir: DataDir = None
     """Folder with the files of the data set."""

@@ -85,6 +85,8 @@ def measure(run: RecordedRun) -> RunMeasures:
 
 def predict_split(model: Model, dataset: Dataset) -> Predictions:
     """Predict the test split, or the validation split or the training split where there is none."""
+    if dataset.schema.labels != model.schema.labels:
+        raise ValueError("the data have other classes now.")
     splits = {"test": dataset.test, "validation": dataset.validation, "training": dataset.train}
     name, split = next((name, split) for name, split in splits.items() if split is not None and len(split))
     part = split.take(np.arange(min(len(split), MOST_SAMPLES)))

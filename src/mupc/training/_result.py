@@ -59,7 +59,10 @@ class FitResult:
     @property
     def last(self) -> Record:
         """The last record of a network that was still finite."""
-        return [record for record in self.history if not record["diverged"]][-1]
+        finite = [record for record in self.history if not record["diverged"]]
+        if not finite:
+            raise ValueError("the network was never finite: begin with smaller weights or inputs.")
+        return finite[-1]
 
     @property
     def best(self) -> Record | None:
