@@ -298,7 +298,7 @@ def test_folders_of_other_runs_are_refused(transfer, train, monkeypatch):
         (["--batch-size", "5000"], "Use a smaller batch"),
         (["--skip", "2"], "Use a shorter skip"),
         (["--large-width", "300000"], "a network of this size needs"),
-        (["--validation", "1.5"], "a fraction between 0 and 1"),
+        (["--validation", "2"], "a fraction between 0 and 1"),
         (["--base-width", "0"], "--base-width must be at least 1, got 0"),
         (["--rate-scaling", "mup", "--parameterisation", "sp"], "has no rule for the parameterisation sp"),
         (["--parameterisation", "sp", "--base-hidden-layers", "4"], "--base-hidden-layers has no effect"),

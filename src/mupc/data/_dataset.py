@@ -209,12 +209,12 @@ class Dataset(SampleSource):
 
 def part_size(name: str, size: float | int, available: int) -> int:
     """Return the number of samples in a part, given as that number or as a fraction of those available."""
-    number = isinstance(size, Real) and not isinstance(size, bool)
-    if number and float(size).is_integer() and 0 < size < available and (size > 1 or isinstance(size, Integral)):
-        return int(size)  # flags are not whole by type
-    fraction = number and not isinstance(size, Integral)
+    whole = isinstance(size, Integral) and not isinstance(size, bool)
+    if whole and 0 < size < available:
+        return int(size)
+    fraction = isinstance(size, Real) and not isinstance(size, Integral)
     if fraction and 0 < size < 1 and 0 < round(size * available) < available:
         return round(size * available)
-    cure = f"give a fraction between 0 and 1, or a whole number of samples from 1 to {available - 1}"
+    cure = f"give a fraction between 0 and 1, or in Python a whole number of samples from 1 to {available - 1}"
     what = f"a {name} split of {size!r} is not possible with {available} samples"
     raise DataError(what, cure if available > 1 else "give more samples")
