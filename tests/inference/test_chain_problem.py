@@ -14,7 +14,7 @@ import pytest
 import mupc
 from mupc import nodes
 from mupc.inference import extremes, pose
-from mupc.inference._problem import Batch, Point
+from mupc.inference._problem import Batch
 from mupc.network import _backend, _parts
 from mupc.network._precision import POLICIES
 
@@ -170,7 +170,7 @@ def test_small_stacks_may_be_taken_apart(apart):
 
     def noise():
         problem = pose(chain, Batch(X, Y), mupc.Energy(), POLICIES["float64"])
-        return problem.fold(Point(problem.noise(jr.key(7)), problem.start().errors)).delta.hidden
+        return problem.fold(problem.noise(jr.key(7))).hidden
 
     drawn = noise()
     apart()

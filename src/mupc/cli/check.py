@@ -8,10 +8,7 @@ import tyro
 from .flags import (
     SOLVER,
     ActivityRate,
-    ContextFlag,
-    DataDir,
     FormFlags,
-    ImageSizeFlag,
     InferenceSteps,
     Loss,
     ModelFlags,
@@ -19,8 +16,8 @@ from .flags import (
     OutputFlags,
     OutputPrecision,
     RateScalingFlag,
+    ReadingFlags,
     Solver,
-    TargetFlag,
     hint,
 )
 from .runner import FAILURE, Command, CommandResult, Session
@@ -61,20 +58,12 @@ class CheckNetworkFlags(FormFlags, ModelFlags):
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class LearnFlags:
+class LearnFlags(ReadingFlags):
     """How they learn, and from what. With --checkpoint the defaults are those of its run."""
 
     data: Annotated[str | None, hint("(default: digits)")] = None
     """A data set, of which the first 64 training samples are used; or the path of a .npz, .csv or .txt file, or of a
     folder of images."""
-    target: TargetFlag = None
-    """Column of the table to learn."""
-    image_size: ImageSizeFlag = None
-    """Height and width to bring the images of a folder to; one number for squares."""
-    context: ContextFlag = None
-    """Characters of a text that the network sees at a time."""
-    data_dir: DataDir = None
-    """Folder with the files of the data set."""
     solver: Annotated[Solver | None, hint(f"(default: {SOLVER})")] = None
     """Gradient descent, Adam, Gauss–Newton (reaches all layers), exact (linear), the gradient flow, or samples."""
     activity_lr: ActivityRate = None

@@ -53,33 +53,38 @@ LossFlag = Annotated[Loss | None, hint("(default: mse; of a text cross-entropy)"
 RateScalingFlag = Annotated[RateScaling | None, hint("(default: mup with μPC, others none)")]
 TEST = 0.2
 Devices = Annotated[str | None, hint("(default: one)", "N|AXIS=N,...")]
-TargetFlag = Annotated[str | None, hint("(for tables)", "COLUMN")]
-ImageSizeFlag = Annotated[tuple[int, ...] | None, hint("(for folders)", "INT [INT]")]
-ContextFlag = Annotated[int | None, hint("(default: 64 of a text)")]
 DataDir = Annotated[str | None, hint("(default: the system's, then the cache)", "DIR")]
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class SourceFlags:
+class ReadingFlags:
+    """Which samples to read, and how."""
+
+    data: str | None = None
+    """A data set, or data of your own."""
+    target: Annotated[str | None, hint("(for tables)", "COLUMN")] = None
+    """Column of the table to learn; all others are inputs."""
+    image_size: Annotated[tuple[int, ...] | None, hint("(for folders)", "INT [INT]")] = None
+    """Height and width to bring the images of a folder to; one number for squares."""
+    context: Annotated[int | None, hint("(default: 64 of a text)")] = None
+    """Characters of a text that the network sees at a time."""
+    data_dir: DataDir = None
+    """Folder with the files of the data set."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class SourceFlags(ReadingFlags):
     """Where samples come from."""
 
     data: str = "digits"
     """A data set (digits, mnist, fashion-mnist, cifar10, tinyshakespeare), a file of your own, .npz, .csv (a table) or
     .txt (a text), or a folder with a subfolder of images for each class."""
-    target: TargetFlag = None
-    """Column of the table to learn; all others are inputs."""
     one_hot: bool = False
     """Give every category of a column of text its own input."""
     task: Literal["auto", "classification", "regression", "text"] = "auto"
     """Whether targets of your own are classes or values; auto: text and few different whole numbers are classes."""
     test: Annotated[float | None, hint(f"(default: {TEST:g} of a table or folder)")] = None
     """Fraction of the rows of a table, or of the images of a folder, to test on."""
-    image_size: ImageSizeFlag = None
-    """Height and width to bring the images of a folder to; one number for squares."""
-    context: ContextFlag = None
-    """Characters of a text that the network sees at a time."""
-    data_dir: DataDir = None
-    """Folder with the files of the data set."""
     verify_data: bool = True
     """Refuse files that differ from the published ones."""
 

@@ -7,15 +7,12 @@ import tyro
 
 from .flags import (
     Activation,
-    ContextFlag,
-    DataDir,
-    ImageSizeFlag,
     Init,
     Loss,
     ModelFlags,
     OutputFlags,
     Parameterisation,
-    TargetFlag,
+    ReadingFlags,
     hint,
 )
 from .runner import Command, CommandResult, Session
@@ -50,21 +47,13 @@ class HessianNetworkFlags:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class HessianModelFlags(ModelFlags):
+class HessianModelFlags(ReadingFlags, ModelFlags):
     """Other architectures: every --width with every --blocks, at the first sample of a data set."""
 
     blocks: Annotated[tuple[int, ...] | None, hint("(default: resnet 2, transformer 4)", "INT [INT ...]")] = None
     """Blocks of each stage of a resnet, or of a transformer; one or more numbers."""
     data: str = "digits"
     """A data set, or the path of a .npz, .csv or .txt file or of a folder of images."""
-    target: TargetFlag = None
-    """Column of the table to learn."""
-    image_size: ImageSizeFlag = None
-    """Height and width to bring the images of a folder to; one number for squares."""
-    context: ContextFlag = None
-    """Characters of a text that the network sees at a time."""
-    data_dir: DataDir = None
-    """Folder with the files of the data set."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

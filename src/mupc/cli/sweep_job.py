@@ -7,14 +7,13 @@ import functools
 import math
 import time
 import warnings
-import zlib
 from collections.abc import Callable, Hashable, Sequence
 from pathlib import Path
 
 import equinox as eqx
 
 from ..data import Dataset
-from ..io import checks, counted, device, json_ready, versions
+from ..io import array_checksum, checks, counted, device, json_ready, versions
 from ..network import DATA, RUNS
 from ..sweep import CellSettings, Setting, Sweep, SweepPlan, parse_axes, work_on
 from ..training import SCORES, Run, Scratch, fit_many
@@ -64,7 +63,7 @@ class CellTrainer:
         self.mesh = parse_devices(devices, (RUNS, DATA))
         first = {axis.name: axis.span[0] for axis in plan.axes}
         names = next((axis.values for axis in plan.axes if axis.name == "data"), (plan.config.get("data"),))
-        self.checksums = {str(data): _checksum(_dataset(self.config(first | {"data": data}))) for data in names}
+        self.checksums = {str(data): _checksums(_dataset(self.config(first | {"data": data}))) for data in names}
 
     def config(self, settings: CellSettings) -> TrainFlags:
         """Return the configuration of a cell. In a grid of methods, each has those shared settings that act on it."""
@@ -155,10 +154,9 @@ def _dataset(config: TrainFlags) -> Dataset:
 _load = functools.lru_cache(maxsize=4)(load_data)
 
 
-def _checksum(dataset: Dataset) -> int:
+def _checksums(dataset: Dataset) -> list[str]:
     splits = (dataset.train, dataset.test, dataset.validation)
-    arrays = [part for split in splits if split is not None for part in (split.raw, split.targets)]
-    return functools.reduce(lambda so_far, array: zlib.crc32(array.tobytes(), so_far), arrays, 0)
+    return [array_checksum(part) for split in splits if split is not None for part in (split.raw, split.targets)]
 
 
 def start(flags: SweepFlags, session: Session) -> CommandResult:

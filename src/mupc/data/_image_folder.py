@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 import math
-import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Unpack
 
 import numpy as np
 
-from ..io import checks, counted
+from ..io import checks, counted, physical_memory
 from ._columns import quoted
 from ._dataset import Dataset, Split
 from ._errors import DataError
@@ -22,19 +21,19 @@ from ._schema import Schema
 from ._table import SplitOptions
 
 PARTS = ("train", "test")
-"""Subfolders of a folder that is divided already, each with a subfolder for every class."""
+"""Subfolders of a folder that is divided already, each with subfolders of classes."""
 ImageSize = int | Sequence[int]
 _GREY = ("1", "L", "LA")
 
 
-def is_image_folder(name: str) -> bool:
+def is_folder(name: str) -> bool:
     """Whether a name is that of a folder."""
     return Path(name).expanduser().is_dir()
 
 
 def holds_classes(name: str) -> bool:
     """Whether a name is that of a folder with subfolders of images."""
-    return is_image_folder(name) and any(images_in(path) for path in subfolders(Path(name)))
+    return is_folder(name) and any(images_in(path) for path in subfolders(Path(name)))
 
 
 def is_divided(name: str) -> bool:
@@ -115,7 +114,7 @@ def _classes(folder: Path) -> tuple[str, ...]:
 
 
 def _check_room(name: str, values: int) -> None:
-    needed, there = 2 * values, os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")  # read, then put together
+    needed, there = 2 * values, physical_memory()  # read, then put together
     if needed > there:
         room = f"need {needed / 2**30:.1f} GiB, and there are {there / 2**30:.1f} GiB"
         raise DataError(f"the images of {name} {room}", "set {image_size} to less")

@@ -53,9 +53,9 @@ def find_images(folder: Path, schema: Schema) -> ImageFolder:
     """Return the images in a folder, or in its subfolders named after the classes of a schema (their labels, or the
     names of these); other files are ignored."""
     own = images_in(folder)
-    below = [path for path in subfolders(folder) if images_in(path)]
+    below = {part: found for part in subfolders(folder) if (found := images_in(part))}
     if own and below:
-        raise DataError(f"{folder} holds images and a folder of images ({below[0].name})", "move them apart")
+        raise DataError(f"{folder} holds images and a folder of images ({min(below).name})", "move them apart")
     labels = schema.labels or ()
     known = dict(zip(schema.class_names or (), labels, strict=False)) | {str(label): label for label in labels}
     wrong = [path.name for path in below if path.name not in known]
@@ -67,7 +67,7 @@ def find_images(folder: Path, schema: Schema) -> ImageFolder:
     deeper = [path for part in below for path in subfolders(part) if images_in(path)]
     if deeper:
         raise DataError(f"{deeper[0]} is a folder of images inside that of a class", "move its images up")
-    files = own or [path for part in below for path in images_in(part)]
+    files = own or [path for found in below.values() for path in found]
     unwritable = [path for path in files if not _is_text(str(path))]
     if unwritable:
         raise DataError(f"the name {str(unwritable[0])!r} is not text in UTF-8", "rename the file or its folder")

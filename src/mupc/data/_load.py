@@ -23,7 +23,7 @@ from ._image_folder import (
     describe_image_folder,
     holds_classes,
     is_divided,
-    is_image_folder,
+    is_folder,
     load_image_folder,
 )
 from ._locate import FolderSearch, PathLike, locate, search_folders, searched_paths
@@ -170,7 +170,7 @@ def is_split_at_random(name: PathLike) -> bool:
 
 
 def _is_own_folder(name: str) -> bool:
-    return name not in NAMED_DATASETS and is_image_folder(name)
+    return name not in NAMED_DATASETS and is_folder(name)
 
 
 def _is_own(name: str) -> bool:

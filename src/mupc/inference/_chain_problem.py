@@ -197,8 +197,7 @@ class ChainProblem(AbstractProblem[Increments]):
         return tree
 
     def noise(self, key: PRNGKeyArray) -> Increments:
-        drawn = standard_normal(key, self.folded().start().delta)
-        return Increments(split(drawn.hidden, self.pieces), drawn.input)
+        return self.unfold(standard_normal(key, self.folded().start().delta))
 
     def folded(self) -> "ChainProblem":
         whole = functools.partial(join, counts=self.pieces)
@@ -211,11 +210,11 @@ class ChainProblem(AbstractProblem[Increments]):
             rounded=None if self.rounded is None else (whole(self.rounded[0]), self.rounded[1]),
         )
 
-    def fold(self, point: Point) -> Point:
-        return _changed(point, functools.partial(join, counts=self.pieces))
+    def fold(self, tree: Tree) -> Tree:
+        return _changed(tree, functools.partial(join, counts=self.pieces))
 
-    def unfold(self, point: Point) -> Point:
-        return _changed(point, functools.partial(split, counts=self.pieces))
+    def unfold(self, tree: Tree) -> Tree:
+        return _changed(tree, functools.partial(split, counts=self.pieces))
 
     def unpack(self, point: Point) -> Arrays:
         z = self.activities(point.delta)
@@ -274,10 +273,14 @@ class ChainLinearised(AbstractGaussNewton):
         return problem.carried_back(self.inputs, e, force)
 
 
-def _changed(point: Point, change: Callable[[Latents], Latents]) -> Point:
-    """Return a point after a change of the form of what belongs to latents."""
-    delta, e = point
-    return Point(Increments(change(delta.hidden), delta.input), LayerErrors(change(e.hidden), e.output))
+def _changed(tree: Tree, change: Callable[[Latents], Latents]) -> Tree:
+    """Return a point, unknowns or errors after a change of the form of what belongs to latents."""
+    changed: Tree = jax.tree.map(
+        lambda part: dataclasses.replace(part, hidden=change(part.hidden)),
+        tree,
+        is_leaf=lambda node: isinstance(node, Increments | LayerErrors),
+    )
+    return changed
 
 
 def moved(node: eqx.Module, z: Latent, delta: Latent, known: Latent) -> Latent:

@@ -217,13 +217,13 @@ class AbstractProblem(eqx.Module, Generic[Unknowns]):
         """Return the problem in the form that compiles fastest, for code that seldom runs."""
         return self
 
-    def fold(self, point: Point) -> Point:
-        """Return a point of this problem as one of `folded`."""
-        return point
+    def fold(self, tree: Tree) -> Tree:
+        """Return a point, unknowns or errors of this problem as those of `folded`."""
+        return tree
 
-    def unfold(self, point: Point) -> Point:
-        """Return a point of `folded` as one of this problem."""
-        return point
+    def unfold(self, tree: Tree) -> Tree:
+        """Return a point, unknowns or errors of `folded` as those of this problem."""
+        return tree
 
     def at(self, delta: Unknowns) -> Point:
         """Return the point with these unknowns."""

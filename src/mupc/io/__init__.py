@@ -1,7 +1,7 @@
 """Help all other packages with files, locks, signals, provenance and checks of arguments."""
 
 from . import checks
-from ._allocator import keep_freed_memory
+from ._allocator import keep_freed_memory, physical_memory
 from ._checkpoints import FORMAT as CHECKPOINT_FORMAT
 from ._checkpoints import Checkpoint, checkpoint_folders, find_checkpoint, reason_of, write_checkpoint
 from ._compiled import keep_compiled
@@ -12,4 +12,4 @@ from ._lazy import lazy_names
 from ._lock import LOCK, BusyError, only_writer
 from ._processes import any_process, check_same_run, gather_texts, is_first_process, process_count
 from ._provenance import array_checksum, device, versions
-from ._words import counted, size_in_words
+from ._words import counted, size_in_words, without_addresses

@@ -1,11 +1,17 @@
-"""Memory of the C library, from which arrays on a CPU come."""
+"""Memory of the machine, and of the C library, from which arrays on a CPU come."""
 
 import ctypes
 import functools
+import os
 import sys
 
 MMAP_MAX, TRIM_THRESHOLD = -4, -1
 """Numbers of two settings of glibc's `mallopt`."""
+
+
+def physical_memory() -> int:
+    """Return the bytes of memory that the machine has."""
+    return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
 
 
 @functools.cache

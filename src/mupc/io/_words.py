@@ -1,4 +1,13 @@
-"""Write numbers of things in messages."""
+"""Write numbers of things in messages, and make texts comparable."""
+
+import re
+
+_ADDRESS = re.compile(r" at 0x[0-9a-f]+")
+
+
+def without_addresses(text: str) -> str:
+    """Return a text without the addresses in memory that functions have in it, others in each process."""
+    return _ADDRESS.sub("", text)
 
 
 def counted(number: int, one: str, many: str | None = None) -> str:

@@ -9,10 +9,9 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import jax.random as jr
-import numpy as np
 from jaxtyping import Array, Float, PyTree
 
-from ..io import checks
+from ..io import checks, without_addresses
 from ._backend import backend
 from ._coerce import check_key
 from ._mesh import LAYERS, axis_size
@@ -81,9 +80,8 @@ class Stack(eqx.Module):
         if isinstance(make, eqx.Module) or not callable(make):
             wrong = f"must be a function of a random key that returns a node, got {checks.literal(make)}."
             raise checks.ArgumentTypeError("make", wrong, "Write Stack(lambda key: …, depth, key=key).")
-        keys = jr.split(key, depth)
-        self.node = eqx.filter_vmap(lambda k: as_node(make(k)))(keys)
-        _check_made(self.node, as_node(make(keys[-1])))
+        _check_pure(make, key)
+        self.node = eqx.filter_vmap(lambda k: as_node(make(k)))(jr.split(key, depth))
 
     @property
     def sample(self) -> eqx.Module:
@@ -167,13 +165,15 @@ def _first(tree: Any) -> Any:
     return _at(tree, 0)
 
 
-def _check_made(stack: eqx.Module, last: eqx.Module) -> None:
-    """Refuse a function that made the last node otherwise when it was called once more: nodes are made all at once."""
-    made, again = jax.tree.leaves(_at(stack, -1)), jax.tree.leaves(last)
-    if any(isinstance(leaf, jax.core.Tracer) for leaf in made + again):
-        return
-    same = [jnp.shape(leaf) for leaf in made] == [jnp.shape(leaf) for leaf in again] and all(
-        np.allclose(own, other, rtol=1e-3, atol=1e-5) for own, other in zip(made, again, strict=True)
+def _check_pure(make: Callable[[PRNGKeyArray], AnyNode], key: PRNGKeyArray) -> None:
+    """Refuse a function that makes another node when it is called again: nodes of a stack are made all at once. Only
+    its programs are compared, which takes a few milliseconds."""
+    first, again = (
+        eqx.filter_make_jaxpr(lambda k: eqx.filter(as_node(make(k)), eqx.is_array))(key)[0] for _ in range(2)
+    )
+    same = without_addresses(str(first)) == without_addresses(str(again)) and all(
+        own is other or isinstance(own, jax.core.Tracer) or eqx.tree_equal(own, other)
+        for own, other in zip(first.consts, again.consts, strict=True)
     )
     if not same:
         cure = "Draw the weights from the key. For nodes that exist or differ, give each to the Chain."

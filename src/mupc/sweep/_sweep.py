@@ -108,16 +108,16 @@ class Sweep:
         self._storage.engine.dispose()
         self._database.close()
 
-    def agree_on_data(self, checksums: Mapping[str, int]) -> None:
+    def agree_on_data(self, checksums: Mapping[str, list[str]]) -> None:
         """Refuse data that are not those of the workers before this one.
 
-        **Arguments:** the checksum of each data set.
+        **Arguments:** the checksums of each data set, by its name.
         """
         with self.lock():
             known = self._study.user_attrs.setdefault("checksums", dict(checksums))
             self._study.set_user_attr("checksums", known)
-        for name, checksum in checksums.items():
-            if known.get(name) != checksum:
+        for name, own in checksums.items():
+            if known.get(name) != own:
                 wrong = f"the sweep {self.name!r} has cells of other data than {checks.literal(name)} holds now."
                 raise ValueError(f"{wrong} Put the data back, or start another sweep.")
 

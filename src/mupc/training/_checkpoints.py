@@ -4,7 +4,6 @@ import contextlib
 import dataclasses
 import json
 import os
-import re
 import shutil
 import warnings
 from collections.abc import Iterator, Mapping
@@ -27,6 +26,7 @@ from ..io import (
     is_first_process,
     only_writer,
     reason_of,
+    without_addresses,
     write_checkpoint,
 )
 from ..network import AbstractNetwork
@@ -40,8 +40,6 @@ UNFINISHED = ".unfinished-"
 OPTAX_RULE = "an optax transformation"
 """How a checkpoint names an optimiser that is not one of the known names."""
 
-ADDRESS = re.compile(r" at 0x[0-9a-f]+")
-"""The address in memory that the text of a function has, another one in each process."""
 START = "network.start"
 """Under this name a checkpoint has a few of the weights with which its run began."""
 
@@ -229,12 +227,12 @@ def _flat(name: str, value: Any) -> Iterator[tuple[str, Any]]:
         is_key = jax.dtypes.issubdtype(value.dtype, jax.dtypes.prng_key)
         yield name, (jr.key_data(value) if is_key else value).tolist()
     else:
-        yield name, ADDRESS.sub("", str(getattr(value, "__qualname__", value)))
+        yield name, without_addresses(str(getattr(value, "__qualname__", value)))
 
 
 def _check_settings(folder: Path, saved: RunDescription, now: RunDescription) -> None:
-    earlier = {name: now[name] for name in (START,) if name in now}  # not in checkpoints of earlier versions
-    saved = {**earlier, **saved}
+    if START not in saved:  # a checkpoint of an earlier version
+        now = {name: value for name, value in now.items() if name != START}
     for name in now | saved:
         if saved.get(name) != now.get(name):
             raise ValueError(

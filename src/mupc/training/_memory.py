@@ -1,7 +1,6 @@
 """How much memory a device has, and whether training fits into it."""
 
 import math
-import os
 
 import equinox as eqx
 import jax
@@ -9,7 +8,7 @@ from jax.sharding import Mesh
 from jaxtyping import PyTree
 
 from ..data import BatchStream, Dataset
-from ..io import checks
+from ..io import checks, physical_memory
 from ..learning import AbstractAlgorithm, AbstractSolving
 from ..network import RUNS, AbstractNetwork, resolve_precision, size_of
 from ._config import TrainConfig
@@ -26,7 +25,7 @@ def free_memory() -> float:
     stats = device.memory_stats() if device.platform != "cpu" else None
     if stats and "bytes_limit" in stats:
         return float(stats["bytes_limit"] - stats["bytes_in_use"])
-    return float(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
+    return float(physical_memory())
 
 
 def check_room(

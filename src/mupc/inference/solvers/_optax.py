@@ -64,32 +64,25 @@ class Optax(AbstractSolver[optax.OptState]):
         return self.leaves_rest
 
     def init(self, problem: AbstractProblem, point: Point) -> optax.OptState:
-        z = problem.fold(Point(problem.activities(point.delta), point.errors)).delta
-        return self.transform.init(eqx.filter(z, eqx.is_array))
+        return self.transform.init(eqx.filter(problem.fold(problem.activities(point.delta)), eqx.is_array))
 
     def step(
         self, problem: AbstractProblem[Unknowns], point: Point, gradient: Unknowns, state: optax.OptState
     ) -> tuple[Point, optax.OptState]:
-        def folded(unknowns: Unknowns) -> Unknowns:  # so that a rule sees the same arrays on every device
-            return problem.fold(Point(unknowns, point.errors)).delta
-
-        def unfolded(unknowns: Unknowns) -> Unknowns:
-            return problem.unfold(Point(unknowns, errors)).delta
-
-        errors = problem.fold(point).errors
         base = problem.activities(problem.start().delta)
 
         def value(z: Unknowns) -> jax.Array:
-            return jnp.sum(problem.values(problem.at(jax.tree.map(jnp.subtract, unfolded(z), base))))
+            return jnp.sum(problem.values(problem.at(jax.tree.map(jnp.subtract, problem.unfold(z), base))))
 
         update = optax.with_extra_args_support(self.transform).update
-        slopes, z = folded(gradient), folded(problem.activities(point.delta))
+        # folded, so that a rule sees the same arrays on every device
+        slopes, z = problem.fold(gradient), problem.fold(problem.activities(point.delta))
         # only transformations that search along lines use these; for others nothing is computed
         line = {"value": value(z), "grad": slopes, "value_fn": value}
         updates, state = update(slopes, state, z, **line)
         if self.lr is not None:
             updates = jax.tree.map(lambda leaf: self.lr * leaf, updates)
-        return problem.at(jax.tree.map(jnp.add, point.delta, unfolded(updates))), state
+        return problem.at(jax.tree.map(jnp.add, point.delta, problem.unfold(updates))), state
 
     def terminate(self, state: optax.OptState, progress: LoopStatus) -> Stop | None:
         return converged_below(self.tol, progress)
