@@ -20,6 +20,7 @@ PHI = {
     "hard_tanh": lambda z: jnp.clip(z, -1, 1),
     "gelu": lambda z: 0.5 * z * (1 + jnp.tanh(np.sqrt(2 / np.pi) * (z + 0.044715 * z**3))),
     "silu": lambda z: z / (1 + jnp.exp(-z)),
+    "elu": lambda z: jnp.where(z > 0, z, jnp.exp(z) - 1),
     "selu": lambda z: 1.0507009873554805 * jnp.where(z > 0, z, 1.6732632423543772 * (jnp.exp(z) - 1)),
 }
 

@@ -75,10 +75,10 @@ def test_measured_numbers_have_their_sources_next_to_them():
     assert found["step-cost"].measured == "8.00 ms, BP 4.00 ms: 2.00 times"
     assert found["every-node-learns"].measured == "22 of 22 nodes learn at the end, 0 of 3 runs diverged"
     assert found["model-error-space-0.1"].measured == (
-        "90.50 ± 0.00 %, η=0.1; 22 of 22 nodes learn; cosine to BP median 1.000 to 0.800, smallest 1.000 to 0.600; "
+        "90.50 ± 0.00 %, η=0.2; 22 of 22 nodes learn; cosine to BP median 1.000 to 0.800, smallest 1.000 to 0.600; "
         "energy in hidden nodes 0.0% to 20.0%"
     )
-    assert found["model-bp"].measured == "90.70 ± 0.00 %, η=0.1; 22 of 22 nodes learn"
+    assert found["model-bp"].measured == "90.70 ± 0.00 %, η=0.2; 22 of 22 nodes learn"
     assert judged("shakespeare")["text-near-bp"].measured == "4.600, BP 4.500: +2.2%"
 
 

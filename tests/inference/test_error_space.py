@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import jax.random as jr
@@ -95,6 +96,32 @@ def test_samples_that_the_trial_would_harm_are_not_taken_from_it() -> None:
     network, y = small_network(3, "relu", 30.0), jr.normal(jr.key(2), (12, 3))
     energy = mupc.Energy(output_precision=10.0)
     found, plain = (mupc.infer(network, X, y, mupc.ErrorSpace(cg_tol=tol), energy=energy) for tol in (0.005, None))
+    np.testing.assert_allclose(found.errors, plain.errors, rtol=1e-8, atol=1e-12)
+
+
+def test_samples_learn_whose_loss_falls_by_less_than_rounding() -> None:
+    """Next to outputs of size 30, a loss of 1e-6 has no digits in float32. Its step counts as good all the same."""
+    network = small_network(3)
+    outputs = network(X)
+    network = eqx.tree_at(
+        lambda at: at.readout.weight, network, 30 / jnp.max(jnp.abs(outputs)) * network.readout.weight
+    )
+    y, energy = jnp.argmax(network(X), axis=1), mupc.Energy(loss="cross-entropy", output_precision=0.1)
+    narrow = jax.tree.map(lambda leaf: leaf.astype(jnp.float32), network)
+    exact, found = (
+        np.sqrt(np.sum(np.asarray(mupc.infer(n, x, y, mupc.ErrorSpace(cg_steps=1), energy=energy).errors) ** 2, (0, 2)))
+        for n, x in ((network, X), (narrow, X.astype(jnp.float32)))
+    )
+    assert exact.min() < 1e-6 < exact.max()
+    np.testing.assert_allclose(found, exact, rtol=0.1, atol=1e-9)
+
+
+def test_a_single_conjugate_gradient_step_is_the_best_length_of_steepest_descent() -> None:
+    network, y = small_network(3, "linear"), jr.normal(jr.key(2), (12, 3))
+    energy = mupc.Energy(output_precision=0.5)
+    found, plain = (
+        mupc.infer(network, X, y, mupc.ErrorSpace(cg_steps=1, cg_tol=tol), energy=energy) for tol in (0.0, None)
+    )
     np.testing.assert_allclose(found.errors, plain.errors, rtol=1e-8, atol=1e-12)
 
 

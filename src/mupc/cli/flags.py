@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 import tyro
 
 # A test compares these with the tables of the library, which cannot be imported here without importing JAX.
-Activation = Literal["linear", "tanh", "relu", "leaky_relu", "hard_tanh", "gelu", "silu", "selu"]
+Activation = Literal["linear", "tanh", "relu", "leaky_relu", "hard_tanh", "gelu", "silu", "elu", "selu"]
 Parameterisation = Literal["mupc", "sp", "ntp", "orthogonal"]
 Init = Literal["gaussian", "kaiming-uniform", "orthogonal"]
 Loss = Literal["mse", "cross-entropy"]

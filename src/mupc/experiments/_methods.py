@@ -64,6 +64,15 @@ def error_space(cg_steps: int) -> AlgorithmFactory:
     return algorithm
 
 
+def model_error_space(beta: float, depth: int) -> AbstractAlgorithm:
+    """Infer in error space by steepest descent, which will do if further steps could add 5 % to its decrease of the
+    energy."""
+    from ..inference import ErrorSpace
+    from ..learning import PC
+
+    return PC(ErrorSpace(cg_steps=1, cg_tol=0.05))
+
+
 def exact(beta: float, depth: int) -> AbstractAlgorithm:
     """Solve for the equilibrium of a linear network."""
     from ..inference import ExactLinear
@@ -197,7 +206,7 @@ def chain_methods(model: str, **changes: object) -> dict[str, FigureMethod]:
     shared |= CHAINS[model] | changes
     found = {
         f"error-space-{precision:g}": FigureMethod(
-            f"error space, λ = {precision:g}", algorithm=error_space(1), output_precision=precision, **shared
+            f"error space, λ = {precision:g}", algorithm=model_error_space, output_precision=precision, **shared
         )
         for precision in PRECISIONS
     }

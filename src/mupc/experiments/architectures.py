@@ -237,9 +237,9 @@ def _study(slug: str, paper: dict[str, Any], **quick: object) -> Figure:
 
 
 _ETA, _SMALL_ETA = (0.1, 0.05, 0.025), (0.1, 0.05)
-_RESNET_ETA = (0.2, 0.1, 0.05)
+_RESNET_ETA = (0.2, 0.1)
 _CIFAR = {"data": "cifar10", "augment": True, "verify": False, "evaluate_every": 1950}
-_RESNET = _CIFAR | {"prefix": "resnet", "widths": (64,)}
+_RESNET = _CIFAR | {"prefix": "resnet", "activations": ("elu",), "widths": (64,)}
 _DIGITS = {"data": "digits", "augment": False, "verify": True, "tune_epochs": 4.0, "evaluate_every": 44}
 _SMALL_LIMITS = (("model-accurate", (94.0,)), ("model-near-bp", (2.0,)), LEARNS)
 _SMALL_RESNET = _DIGITS | {"prefix": "small-resnet", "widths": (8,), "limits": _SMALL_LIMITS}
@@ -337,9 +337,9 @@ FIGURES = by_slug(
             "prefix": "long-transformer",
             "widths": (256,),
             "depths": (6,),
-            "rates": _rates("long-transformer", _ETA, 6, *OTHERS),
-            "epochs": 16.0,
-            "tune_epochs": 4.0,
+            "rates": _shared("long-transformer", (0.2, 0.1), 6, *OTHERS),
+            "epochs": 48.0,
+            "tune_epochs": 48.0,
             "evaluate_every": 116,
         },
         **_SMALL_TEXT,

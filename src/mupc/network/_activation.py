@@ -102,10 +102,14 @@ def _gelu_difference(z: jax.Array, delta: jax.Array) -> jax.Array:
     return (delta * (1 + jnp.tanh(u + du)) + z * _tanh_difference(u, du)) / 2
 
 
+def _elu_difference(z: jax.Array, delta: jax.Array, alpha: float = 1.0) -> jax.Array:
+    fall = -_relu_difference(-z, -delta)  # change of min(z, 0)
+    return _relu_difference(z, delta) + alpha * jnp.exp(jnp.minimum(z, 0)) * jnp.expm1(fall)
+
+
 def _selu_difference(z: jax.Array, delta: jax.Array) -> jax.Array:
     alpha, scale = 1.6732632423543772, 1.0507009873554805
-    fall = -_relu_difference(-z, -delta)  # change of min(z, 0)
-    return scale * (_relu_difference(z, delta) + alpha * jnp.exp(jnp.minimum(z, 0)) * jnp.expm1(fall))
+    return scale * _elu_difference(z, delta, alpha)
 
 
 def _identity(z: jax.Array) -> jax.Array:
@@ -122,6 +126,7 @@ ACTIVATIONS = {
         Activation("hard_tanh", jax.nn.hard_tanh, _hard_tanh_difference),
         Activation("gelu", jax.nn.gelu, _gelu_difference),
         Activation("silu", jax.nn.silu, _silu_difference),
+        Activation("elu", jax.nn.elu, _elu_difference),
         Activation("selu", jax.nn.selu, _selu_difference),
     )
 }

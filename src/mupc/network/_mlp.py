@@ -36,8 +36,8 @@ class Network(AbstractNetwork):
     **Arguments:**
 
     - `in_size`, `out_size`, `width`, `hidden_layers`: D, C, N and H.
-    - `activation`: `linear`, `tanh`, `relu`, `leaky_relu`, `hard_tanh`, `gelu`, `silu`, `selu`, or any elementwise
-      function of an array.
+    - `activation`: `linear`, `tanh`, `relu`, `leaky_relu`, `hard_tanh`, `gelu`, `silu`, `elu`, `selu`, or any
+      elementwise function of an array.
     - `parameterisation`: `mupc` (Depth-μP), `sp` (standard), `ntp` or `orthogonal`; see `network.multipliers`.
     - `skip`: 0 for none, 1 for the paper's ResNet, n for a skip over n layers.
     - `use_bias`: biases start at zero and have no multiplier.

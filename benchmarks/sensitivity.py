@@ -1,0 +1,71 @@
+"""Print how sensitive the output of a residual network becomes to its activities, in training by BP and in error space.
+
+    python benchmarks/sensitivity.py [--widths 4 8 16] [--output-precisions 0.1 1] [--epochs 5]
+
+The sensitivity is |Jᵀr|²/|r|² for each sample, with J the derivative of the output in all errors and r the residual.
+Predictive coding is close to backpropagation while λ times it is small. It lowers its energy also by raising the
+sensitivity, which feeds on itself once λ times it is near 1 (docs/architectures.md).
+"""
+
+import argparse
+
+import equinox as eqx
+import jax.numpy as jnp
+import jax.random as jr
+
+import mupc
+from mupc.inference import Batch, pose
+from mupc.network import resolve_precision
+
+ENERGY = {"loss": "cross-entropy"}
+
+
+@eqx.filter_jit
+def sensitivity(network, x, y):
+    """Return |Jᵀr|²/|r|² of each sample: the energy's gradient in the errors, with λ = 1, is Jᵀr."""
+    problem = pose(network, Batch(x, y), mupc.Energy(**ENERGY), resolve_precision(None, network))
+    linear = problem.linearise(problem.start())
+    pulled, residual = linear.downhill(), linear.output_pull()
+    return problem.dot(pulled, pulled) / problem.output_dot(residual, residual)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--widths", type=int, nargs="+", default=[4, 8, 16])
+    parser.add_argument("--output-precisions", type=float, nargs="+", default=[0.1, 1.0])
+    parser.add_argument("--blocks", type=int, default=6, help="in each of three stages")
+    parser.add_argument("--activation", default="elu")
+    parser.add_argument("--weight-lr", type=float, default=0.1)
+    parser.add_argument("--epochs", type=float, default=5.0)
+    options = parser.parse_args()
+    data = mupc.data.load("digits")
+    x, y = jnp.asarray(data.normalisation(data.train.raw[:128])), jnp.asarray(data.encode(data.train.targets[:128]))
+    print(f"{'width':>5} {'method':22} {'start':>8} {'end':>8} {'largest sample':>14} {'test':>8}")
+    for width in options.widths:
+        for precision in (None, *options.output_precisions):
+            network = mupc.models.resnet(
+                data.sample_shape,
+                data.out_size,
+                width,
+                (options.blocks,) * 3,
+                activation=options.activation,
+                key=jr.key(0),
+            )
+            result = mupc.fit(
+                network,
+                data,
+                mupc.BP() if precision is None else mupc.ErrorSpace(cg_steps=1),
+                energy=mupc.Energy(**ENERGY, output_precision=precision),
+                epochs=options.epochs,
+                weight_lr=options.weight_lr,
+                batch_size=64,
+                schedule="warmup-cosine",
+            )
+            before, after = (sensitivity(each, x, y) for each in (network, result.network))
+            method = "BP" if precision is None else f"error space, λ = {precision:g}"
+            numbers = f"{before.mean():8.3g} {after.mean():8.3g} {after.max():14.3g}"
+            print(f"{width:5} {method:22} {numbers} {result.last['test_accuracy']:8.2%}", flush=True)
+
+
+if __name__ == "__main__":
+    main()
