@@ -135,6 +135,19 @@ def test_who_asks_for_the_equilibrium_gets_conjugate_gradients(settings: dict) -
     np.testing.assert_allclose(found.errors, plain.errors, rtol=1e-8, atol=1e-12)
 
 
+def test_a_sensitive_output_lowers_the_energy_as_well() -> None:
+    """F*/λ = loss − λ/2·|g|² + O(λ²), with g the gradient of the loss in errors that are put in by hand."""
+    network, y = small_network(3), jr.normal(jr.key(2), (12, 3))
+    loss, g = jax.value_and_grad(injected_loss, argnums=1)(network, jnp.zeros((5, 12, 16)), y)
+    off = []
+    for precision in (0.02, 0.01):
+        energy = mupc.Energy(output_precision=precision)
+        found = mupc.infer(network, X, y, mupc.ErrorSpace(steps=20, cg_steps=None), energy=energy).energy
+        off.append(float(len(X) * found / precision - (loss - precision / 2 * jnp.sum(g**2))))
+    assert abs(off[0]) < 1e-3 * float(loss)
+    np.testing.assert_allclose(off[0] / off[1], 4, rtol=0.1)
+
+
 def test_a_negative_cg_tol_is_refused() -> None:
     with pytest.raises(ValueError, match="cg_tol"):
         mupc.ErrorSpace(cg_tol=-1)
