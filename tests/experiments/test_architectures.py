@@ -201,6 +201,20 @@ def small_cell(method, **changes):
     return TrainingCell(method, **sizes | run | {"precision": "float32"} | changes)
 
 
+def test_long_runs_tell_how_far_they_are(monkeypatch):
+    cell, told = small_cell("bp", depth=2, evaluate_every=2, validation=0.1), []
+    monkeypatch.setattr(_training, "TELL_EVERY", math.inf)
+    _training.run_cell(cell, experiments.RunContext(tell=told.append))
+    assert not told
+    monkeypatch.setattr(_training, "TELL_EVERY", 0)
+    _training.run_cell(cell, experiments.RunContext(tell=told.append))
+    lines = [
+        re.fullmatch(rf"  {re.escape(cell.label)}: step (\d+) of 4, [\d.]+ ms a step, (.*)", line) for line in told
+    ]
+    assert [line[1] for line in lines] == ["2", "4"]
+    assert re.fullmatch(r"train loss [\d.]+, validation accuracy [\d.]+, test accuracy [\d.]+", lines[0][2])
+
+
 def test_methods_that_do_not_infer_have_nothing_to_compare():
     assert credit_measure(small_cell("small-resnet-bp"), IMAGES) is None
 

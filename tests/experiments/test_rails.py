@@ -258,11 +258,14 @@ class Notes:
     """A reporter that remembers."""
 
     def __init__(self):
-        self.problems, self.concluded = [], []
+        self.told, self.problems, self.concluded = [], [], []
 
     @contextlib.contextmanager
     def watch(self, slug):
         yield lambda *ended: None
+
+    def tell(self, line):
+        self.told.append(line)
 
     def complain(self, line):
         self.problems.append(line)

@@ -90,6 +90,9 @@ class RichReporter:
 
             yield show
 
+    def tell(self, line: str) -> None:
+        self.session.say(line)
+
     def complain(self, line: str) -> None:
         complain(self.session.name, line, FAILURE)
 

@@ -47,6 +47,9 @@ class PlainReporter:
     def watch(self, slug: str) -> Iterator[CellReport]:
         yield lambda *ended: print(describe_cell(*ended), flush=True)
 
+    def tell(self, line: str) -> None:
+        print(line, flush=True)
+
     def complain(self, line: str) -> None:
         print(f"{PROGRAM}: {line}", file=sys.stderr)
 

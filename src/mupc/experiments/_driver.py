@@ -26,6 +26,9 @@ class Reporter(Protocol):
     def watch(self, slug: str) -> AbstractContextManager[CellReport]:
         """Return a context in which the cells of one figure are shown as they end."""
 
+    def tell(self, line: str) -> None:
+        """Show how far a cell is that takes long."""
+
     def complain(self, line: str) -> None:
         """Show a problem."""
 
@@ -47,7 +50,7 @@ def run_figures(
     130 or 143 for an interruption.
     """
     begin, code = time.monotonic(), 0
-    context = RunContext(data_dir, stop=interruption)
+    context = RunContext(data_dir, stop=interruption, tell=reporter.tell)
     for figure, config in jobs:
         limit = options.seconds_limit
         left = None if limit is None else max(0.0, limit - (time.monotonic() - begin))

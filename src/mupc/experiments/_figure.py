@@ -64,11 +64,13 @@ class RunContext:
 
     - `scratch`: a folder of its own for checkpoints to go on from; it is deleted when the result is saved.
     - `stop`: whether to end early, with a checkpoint and `KeyboardInterrupt`.
+    - `tell`: show a line about work that takes long.
     """
 
     data_dir: str | None = None
     scratch: Path | None = None
     stop: Callable[[], bool] = lambda: False
+    tell: Callable[[str], object] = lambda line: None
 
 
 @dataclasses.dataclass(frozen=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import math
+import time
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -179,6 +180,9 @@ def tuning_rank(found: Row) -> tuple[bool, float, float]:
     return not found["diverged"], accuracy, -math.inf if loss is None else -loss
 
 
+TELL_EVERY = 30
+SCORES = ("train_loss", "validation_accuracy", "validation_perplexity", "test_accuracy")
+"""What a line about a run that is not finished has."""
 HISTORY = ("step", "epoch", "test_accuracy", "test_loss", "train_loss", "energy", "learning_layers")
 PERPLEXITY = "validation_perplexity"
 """What the history of a run on a text has in addition."""
@@ -212,6 +216,23 @@ def method_energy(method: FigureMethod) -> Energy:
         activity_decay=method.activity_decay,
         weight_decay=method.weight_decay,
     )
+
+
+class Teller:
+    """A callback that tells how far a run is, at most once in `TELL_EVERY` seconds."""
+
+    def __init__(self, cell: TrainingCell, tell: Callable[[str], object]) -> None:
+        self._label, self._tell, self._told = cell.label, tell, time.monotonic()
+
+    def __call__(self, status: TrainStatus) -> None:
+        record, now = status.record, time.monotonic()
+        if record["step"] and now - self._told >= TELL_EVERY:
+            self._told = now
+            scores = [f"{name.replace('_', ' ')} {record[name]:.4g}" for name in SCORES if record.get(name) is not None]
+            speed = f"{1e3 / record['steps_per_second']:.3g} ms a step"
+            self._tell(
+                f"  {self._label}: step {record['step']} of {record['total_steps']}, {', '.join([speed, *scores])}"
+            )
 
 
 def load_whole(cell: TrainingCell, context: RunContext) -> Dataset:
@@ -256,7 +277,7 @@ def train(
         **({} if method.rotation is None else {"rotation": method.rotation}),
         **({"restore_best": True} if method.held_out else {}),
         "metrics": metrics,
-        "callbacks": callbacks,
+        "callbacks": [*callbacks, *([Teller(first, context.tell)] if len(cells) == 1 else [])],
         "checkpoints": None if context.scratch is None else Scratch(context.scratch / folder),
         "stop": context.stop,
     }
