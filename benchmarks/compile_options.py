@@ -3,7 +3,7 @@
     python benchmarks/compile_options.py [--precision float32] [--methods bp gd] [--width 512] [--hidden-layers 128]
 
 On a GPU most of the wait is XLA's search for the fastest kernel of each product. A process keeps what a search found,
-so only the last row searches, and the rows before it do without.
+so each method's last row is the only one that searches.
 """
 
 import argparse
@@ -19,7 +19,7 @@ import mupc
 
 SETTINGS = {
     "no search": {"xla_gpu_autotune_level": 0},
-    "nor Triton products": {"xla_gpu_enable_triton_gemm": False, "xla_gpu_autotune_level": 0},
+    "no search, no Triton": {"xla_gpu_enable_triton_gemm": False, "xla_gpu_autotune_level": 0},
     "search, unchecked": {"xla_gpu_autotune_level": 1},
 }
 REPEATS = 20

@@ -102,7 +102,7 @@ def main():
     parser.add_argument("--batch-size", type=int, default=128)
     parser.add_argument("--activation", default="relu")
     parser.add_argument("--output-precision", type=float, default=0.1)
-    parser.add_argument("--precision", default=None, help="default: as training chooses it")
+    parser.add_argument("--precision", default="bf16")
     parser.add_argument("--json", type=Path, help="write what was measured")
     options = parser.parse_args()
     arrays, static = eqx.partition(example(options), eqx.is_array)

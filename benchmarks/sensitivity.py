@@ -3,8 +3,8 @@
     python benchmarks/sensitivity.py [--widths 4 8 16] [--output-precisions 0.1 1] [--epochs 5]
 
 The sensitivity is |Jᵀr|²/|r|² for each sample, with J the derivative of the output in all errors and r the residual.
-Predictive coding is close to backpropagation while λ times it is small. It lowers its energy also by raising the
-sensitivity, which feeds on itself once λ times it is near 1 (docs/architectures.md).
+Predictive coding is close to backpropagation while λ times the sensitivity is small. It also lowers its energy by
+raising the sensitivity, which feeds on itself once that product is near 1 (docs/architectures.md).
 """
 
 import argparse

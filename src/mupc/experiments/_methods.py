@@ -65,8 +65,8 @@ def error_space(cg_steps: int) -> AlgorithmFactory:
 
 
 def model_error_space(beta: float, depth: int) -> AbstractAlgorithm:
-    """Infer in error space by steepest descent, which will do if further steps could add 5 % to its decrease of the
-    energy."""
+    """Infer in error space by steepest descent. Keep its whole step if further steps could add at most 5 % to its
+    decrease of the energy."""
     from ..inference import ErrorSpace
     from ..learning import PC
 

@@ -111,13 +111,12 @@ class ErrorSpace(AbstractSolver[_Energies]):
                 folded, start = problem.folded(), problem.fold(point)
                 # from the point, which the loop has anyway: to hand the direction on would take a copy
                 downhill = jax.tree.map(jnp.subtract, *map(folded.as_unknowns, (problem.fold(first.point), start)))
-                change = folded.move(zeros(downhill), descent.best, downhill)
-                if self.cg_steps != 1:  # a single one would lead to the same point
-                    change = _if_needed(
-                        ~(descent.left_at_best <= cg_tol),
-                        lambda _: self._solved(folded.linearise(start), downhill),
-                        change,
-                    )
+                shorter = folded.move(zeros(downhill), descent.best, downhill)
+                change = _if_needed(
+                    ~(descent.left_at_best <= cg_tol),
+                    lambda _: self._solved(folded.linearise(start), downhill),
+                    shorter,
+                )
                 none = _Attempt(start, values, jnp.zeros_like(first.enough))
                 found = self._search(_attempts(folded, start, values, downhill, change), none, 0)
                 return found._replace(point=problem.unfold(found.point))
@@ -165,7 +164,8 @@ def _attempts(
 ) -> Callable[[PerSample], _Attempt]:
     """Return a function that goes from the start, with its energies, along a change of the errors by some length."""
     promised, output = problem.dot(downhill, change) / 2, start.errors.output
-    # what rounding may change in an energy: next to large outputs, a small loss has few digits
+    # What rounding may change in an energy: next to large outputs, a small loss has few digits. A loss is taken to
+    # change by at most about 1 when an output changes by 1.
     size = problem.energy.output_weight * jnp.sqrt(problem.output_dot(output, output))
     rounding = 8 * float(jnp.finfo(before.dtype).eps) * (jnp.abs(before) + size)
 
