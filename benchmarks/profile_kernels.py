@@ -10,16 +10,14 @@ import argparse
 import collections
 import gzip
 import json
-import statistics
 import tempfile
-import time
 from pathlib import Path
 
-import equinox as eqx
 import jax
 import jax.random as jr
 
 import mupc
+from mupc.bench import compile_call, time_in_turns
 
 KINDS = {
     "convolutions forward": ("fprop",),
@@ -30,11 +28,11 @@ KINDS = {
     "copies": ("transpose", "memcpy", "copy", "init_device"),
 }
 ELEMENTWISE = "elementwise"
-ROUNDS, CALLS = 5, 20
+CALLS = 20
 
 
 def example(options):
-    """Return a network, a batch, and the loss."""
+    """Return a network and a batch."""
     key = jr.key(0)
     if options.model == "mlp":
         network = mupc.Network(784, 10, options.width, options.depth, key=key)
@@ -64,18 +62,6 @@ def updates(options):
     return {"bp": bp, "error-space": error_space}
 
 
-def milliseconds(call):
-    """Return the median time of a call."""
-    times = []
-    for _ in range(ROUNDS):
-        begin = time.monotonic()
-        for _ in range(CALLS):
-            found = call()
-        jax.block_until_ready(found)
-        times.append((time.monotonic() - begin) / CALLS)
-    return 1e3 * statistics.median(times)
-
-
 def traced(call):
     """Return the milliseconds of a call in each kind of kernel, and how many kernels it has."""
     with tempfile.TemporaryDirectory() as folder:
@@ -103,26 +89,20 @@ def main():
     parser.add_argument("--activation", default="relu")
     parser.add_argument("--output-precision", type=float, default=0.1)
     parser.add_argument("--precision", default="bf16")
+    parser.add_argument("--repeats", type=int, default=7)
     parser.add_argument("--json", type=Path, help="write what was measured")
     options = parser.parse_args()
-    arrays, static = eqx.partition(example(options), eqx.is_array)
+    calls = {name: compile_call(update, *example(options)) for name, update in updates(options).items()}
     rows = []
-    for method, update in updates(options).items():
-
-        def program(given, update=update):
-            return eqx.filter(update(*eqx.combine(given, static)), eqx.is_array)
-
-        begin = time.monotonic()
-        compiled = jax.jit(program).lower(arrays).compile()
-        seconds = time.monotonic() - begin
-        jax.block_until_ready(compiled(arrays))
-        alone = milliseconds(lambda compiled=compiled: compiled(arrays))
-        spent, kernels = traced(lambda compiled=compiled: compiled(arrays))
-        rows.append({"method": method, "ms": alone, "compile_s": seconds, "kernels": kernels, "ms_by_kind": spent})
+    for method, timing in time_in_turns(calls, options.repeats).items():
+        spent, kernels = traced(calls[method])
+        ms, mib, seconds = 1e3 * timing["median_s"], timing["memory_bytes"] / 2**20, timing["trace_compile_s"]
+        found = {"method": method, "ms": ms, "mib": mib, "compile_s": seconds, "kernels": kernels}
+        rows.append(found | {"ms_by_kind": spent})
         kinds = ", ".join(f"{kind} {ms:.2f}" for kind, ms in sorted(spent.items(), key=lambda item: -item[1]))
-        print(f"{method:12} {alone:7.2f} ms, {kernels} kernels, compiled in {seconds:.1f} s: {kinds}", flush=True)
+        print(f"{method:12} {ms:7.2f} ms, {kernels} kernels, {mib:.0f} MiB, compiled in {seconds:.1f} s: {kinds}")
     if options.json:
-        settings = {name: value for name, value in vars(options).items() if name != "json"}
+        settings = {name: value for name, value in vars(options).items() if name not in ("json", "repeats")}
         device = jax.devices()[0].device_kind
         options.json.write_text(json.dumps({"config": settings, "device": device, "rows": rows}, indent=1))
 

@@ -52,25 +52,16 @@ def adam(beta: float, depth: int) -> AbstractAlgorithm:
     return PC(Optax.adam(beta, LONG))
 
 
-def error_space(cg_steps: int) -> AlgorithmFactory:
-    """Infer in error space with this many conjugate-gradient steps."""
+def error_space(**settings: Any) -> AlgorithmFactory:
+    """Infer in error space with these settings of the solver."""
 
     def algorithm(beta: float, depth: int) -> AbstractAlgorithm:
         from ..inference import ErrorSpace
         from ..learning import PC
 
-        return PC(ErrorSpace(cg_steps=cg_steps))
+        return PC(ErrorSpace(**settings))
 
     return algorithm
-
-
-def model_error_space(beta: float, depth: int) -> AbstractAlgorithm:
-    """Infer in error space by steepest descent. Keep its whole step if further steps could add at most 5 % to its
-    decrease of the energy."""
-    from ..inference import ErrorSpace
-    from ..learning import PC
-
-    return PC(ErrorSpace(cg_steps=1, cg_tol=0.05))
 
 
 def exact(beta: float, depth: int) -> AbstractAlgorithm:
@@ -145,7 +136,9 @@ METHODS = {
     "mupc-exact": FigureMethod("μPC, exact inference", algorithm=exact),
     "mupc-one-step": FigureMethod("μPC, one inference step", algorithm=descent(1)),
     **{
-        name: FigureMethod(f"error space, λ = {precision:g}", algorithm=error_space(2), output_precision=precision)
+        name: FigureMethod(
+            f"error space, λ = {precision:g}", algorithm=error_space(cg_steps=2), output_precision=precision
+        )
         for name, precision in ERROR_SPACE.items()
     },
     **{name: _standard(f"α = {decay:g}", exact, 0, decay) for name, decay in DECAYS.items()},
@@ -200,13 +193,17 @@ PUBLISHED_DESCENT = descent(8, momentum=0.05)
 """Gradient descent on the activities as it is published for VGG-5."""
 
 
+MODEL_ERROR_SPACE = error_space(cg_steps=1, cg_tol=0.05)
+"""Steepest descent, whose whole step is kept if further steps could add at most 5 % to its decrease of the energy."""
+
+
 def chain_methods(model: str, **changes: object) -> dict[str, FigureMethod]:
     """Return the methods that train a model: error space at each λ, BP, and gradient descent."""
     shared: dict[str, Any] = {"model": model, "loss": "cross-entropy", "schedule": "warmup-cosine"}
     shared |= CHAINS[model] | changes
     found = {
         f"error-space-{precision:g}": FigureMethod(
-            f"error space, λ = {precision:g}", algorithm=model_error_space, output_precision=precision, **shared
+            f"error space, λ = {precision:g}", algorithm=MODEL_ERROR_SPACE, output_precision=precision, **shared
         )
         for precision in PRECISIONS
     }
@@ -268,7 +265,7 @@ def _nudged(sign: str) -> Relative:
 FAMILY = {
     "bp": Relative("BP", backpropagation),
     "zil": Relative("Z-IL", _relative(lambda package, space, descent: package.ZIL())),
-    "pc-error-space": Relative("PC, error space, λ = 0.1", error_space(2), 0.1),
+    "pc-error-space": Relative("PC, error space, λ = 0.1", error_space(cg_steps=2), 0.1),
     "pc-gd": Relative("PC, gradient descent", PAPER_DESCENT, descends=True),
     "ipc": Relative("iPC", _relative(lambda package, space, descent: package.IPC(descent)), 1.0, True, 10.0),
     **{f"nudged-{sign}": _nudged(sign) for sign in ("positive", "negative", "centred")},
