@@ -168,9 +168,10 @@ def test_stopping_keeps_everything(tmp_path, every):
     assert_same(fit(tmp_path, checkpoint_every=every), fit())
 
 
-def test_a_checkpoint_from_before_rotation_was_a_setting_goes_on(tmp_path, monkeypatch):
+def test_a_checkpoint_from_before_rotation_and_cutout_were_settings_goes_on(tmp_path, monkeypatch):
     def described(*about):
-        return {name: value for name, value in _checkpoints.describe_run(*about).items() if name != "rotation"}
+        found = _checkpoints.describe_run(*about)
+        return {name: value for name, value in found.items() if name not in ("rotation", "cutout")}
 
     with monkeypatch.context() as earlier:
         earlier.setattr(_fit, "describe_run", described)
@@ -179,6 +180,8 @@ def test_a_checkpoint_from_before_rotation_was_a_setting_goes_on(tmp_path, monke
     assert_same(fit(tmp_path), fit())
     with pytest.raises(ValueError, match="rotation was 10.0 and is 5.0 now"):
         fit(tmp_path, rotation=5)
+    with pytest.raises(ValueError, match="cutout was 0 and is 3 now"):
+        fit(tmp_path, cutout=3)
 
 
 @pytest.mark.parametrize("keep", [1, 3])

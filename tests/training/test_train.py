@@ -283,6 +283,8 @@ def test_unsupervised_training_learns_to_generate_the_inputs():
         ({"augment": True}, "augment needs images or a text"),
         ({"evaluate_every": 0}, "evaluate_every must be at least 1"),
         ({"rotation": -1}, "rotation must be at least 0, got -1"),
+        ({"cutout": -1}, "cutout must be at least 0, got -1"),
+        ({"cutout": 1.5}, "cutout must be a whole number, got 1.5"),
         ({"unsupervised": True}, "out_size of the network is 3, but clusters needs 5"),
         ({"precision": "half"}, "precision 'half' is not known"),
         (
@@ -416,6 +418,24 @@ def test_without_rotation_images_are_moved_and_flipped_only():
     found = np.asarray(_augment.augment(jr.key(1), jnp.asarray(image.reshape(1, -1)).repeat(100, 0), (3, 6, 6), 0.0))
     assert {row.tobytes() for row in found} <= possible
     assert len({row.tobytes() for row in found}) > 30
+
+
+def test_cutout_hides_a_square_of_each_image_and_changes_nothing_else():
+    image = np.arange(1, 3 * 64 + 1, dtype=np.float32).reshape(3, 8, 8)
+    rows = jnp.asarray(image.reshape(1, -1)).repeat(300, 0)
+    plain, cut = (
+        np.asarray(_augment.augment(jr.key(1), rows, (3, 8, 8), 5.0, side)).reshape(-1, 3, 8, 8) for side in (0, 3)
+    )
+    corners = set()
+    for before, after in zip(plain, cut, strict=True):
+        mean = before.mean(axis=(1, 2), keepdims=True)
+        hidden = np.isclose(after, mean) & ~np.isclose(before, mean)
+        np.testing.assert_array_equal(np.where(hidden, before, after), before)
+        places = np.argwhere((np.isclose(after, mean)).all(axis=0))
+        assert len(places) in (4, 6, 9), "two pixels of its side are left at a border"
+        np.testing.assert_array_equal(np.ptp(places, axis=0) + 1, [len(set(axis)) for axis in places.T])
+        corners.add(tuple(places.min(axis=0)))
+    assert corners == {(i, j) for i in range(7) for j in range(7)}
 
 
 def test_callbacks_see_the_network_and_the_result_pickles():

@@ -85,6 +85,8 @@ class FigureMethod:
 
     - `model`: the residual MLP, or a name of `mupc.models`.
     - `rotation`: the most degrees by which augmentation turns images; None: as many as the paper.
+    - `cutout`: the side of the square that augmentation hides.
+    - `convolutions`: those in the branch of each block of a resnet.
     - `context`: the characters of a window of a text.
     - `held_out`: the part of the training set by which the best network of a run is chosen. The test split is then
       scored once, at the end.
@@ -106,6 +108,8 @@ class FigureMethod:
     weight_decay: float = 0.0
     batch_size: int = PAPER_BATCH
     rotation: float | None = None
+    cutout: int = 0
+    convolutions: int = 1
     context: int | None = None
     held_out: float = 0.0
 
@@ -174,7 +178,14 @@ METHODS |= {
 
 
 CHAINS: dict[str, dict[str, Any]] = {
-    "resnet": {"batch_size": 128, "rotation": 0.0, "rate_scaling": "mup"},
+    "resnet": {
+        "batch_size": 128,
+        "rotation": 0.0,
+        "cutout": 10,
+        "optimiser": "adamw",
+        "weight_decay": 2e-3,
+        "rate_scaling": "mup",
+    },
     "vgg": {
         "batch_size": 128,
         "rotation": 0.0,
@@ -215,7 +226,9 @@ def chain_methods(model: str, **changes: object) -> dict[str, FigureMethod]:
 METHODS |= {
     f"{prefix}-{name}": method
     for prefix, methods in {
-        **{model: chain_methods(model) for model in CHAINS},
+        "resnet": chain_methods("resnet", convolutions=2),
+        "vgg": chain_methods("vgg"),
+        "transformer": chain_methods("transformer"),
         "small-resnet": chain_methods("resnet", batch_size=64),
         "small-vgg": chain_methods("vgg", batch_size=64),
         "small-transformer": chain_methods("transformer", batch_size=32, context=32),
@@ -321,6 +334,8 @@ def build(
     form: dict[str, Any] = {"activation": activation, "parameterisation": method.parameterisation}
     if method.model == "vgg":
         form["layers"] = models.VGG_LAYERS["vgg5"][:depth]
+    if method.model == "resnet":
+        form["convolutions"] = method.convolutions
     return models.sized_model(method.model, dataset, form)(width, depth, jr.key(seed))
 
 

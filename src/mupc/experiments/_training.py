@@ -275,6 +275,7 @@ def train(
         "base_width": method.base_width,
         "schedule": method.schedule,
         **({} if method.rotation is None else {"rotation": method.rotation}),
+        "cutout": method.cutout,
         **({"restore_best": True} if method.held_out else {}),
         "metrics": metrics,
         "callbacks": [*callbacks, *([Teller(first, context.tell)] if len(cells) == 1 else [])],

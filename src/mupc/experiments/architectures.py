@@ -270,8 +270,8 @@ FIGURES = by_slug(
         | {
             "depths": (6,),
             "rates": _shared("resnet", _RESNET_ETA, 6, *OTHERS),
-            "epochs": 50.0,
-            "tune_epochs": 50.0,
+            "epochs": 30.0,
+            "tune_epochs": 30.0,
             "limits": (("model-accurate", (90.0,)), ("model-near-bp", (0.5,)), LEARNS, (COST, (2.5,))),
         },
         **_SMALL_RESNET,

@@ -92,6 +92,7 @@ class BatchSource(eqx.Module):
     augments: bool = eqx.field(static=True)
     batch_size: int = eqx.field(static=True)
     rotation: float = eqx.field(static=True, default=DEGREES)
+    cutout: int = eqx.field(static=True, default=0)
 
     def batch(self, raw: Array, targets: Array, key: PRNGKeyArray, in_size: int) -> Batch:
         """Return inputs and targets: one-hot labels or regression targets. In unsupervised training the inputs
@@ -111,7 +112,7 @@ class BatchSource(eqx.Module):
         chosen = jax.lax.dynamic_slice(order, (index * self.batch_size,), (self.batch_size,))
         raw, targets = self.raw[chosen], self.targets[chosen]
         if self.augments and self.format.image_shape is not None:
-            raw = augment(key, raw, self.format.image_shape, self.rotation)
+            raw = augment(key, raw, self.format.image_shape, self.rotation, self.cutout)
         elif self.augments:
             raw, targets = self._moved_windows(chosen, key)
         return self.batch(raw, targets, key, in_size), key

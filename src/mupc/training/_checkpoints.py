@@ -165,6 +165,7 @@ def describe_run(
         "batch_size": source.batch_size,
         "augment": source.augments,
         "rotation": source.rotation,
+        "cutout": source.cutout,
         "key": jr.key_data(source.key).tolist(),
     }
     sizes = ("width", "hidden_layers")  # named first, ahead of the shapes that follow from them
@@ -190,6 +191,7 @@ def _upgraded(about: dict[str, Any]) -> dict[str, Any]:
     settings = dict(about["settings"])
     if "augment" in settings:
         settings.setdefault("rotation", str(DEGREES))
+        settings.setdefault("cutout", "0")
     if "optimiser" in settings:
         settings.setdefault("rate_scaling", "none")
     if settings.get("optimiser") == OPTAX_RULE:

@@ -87,7 +87,8 @@ class TrainConfig:
     - `evaluate_every`: steps between evaluations; by default once an epoch.
     - `unsupervised`: learn to generate the inputs from a free z₀; targets are not used.
     - `augment`: random crops, rotations and, in colour, flips of the images, on the device. Windows of a text begin
-      anywhere. `rotation`: the most degrees to turn an image by; 0 for none.
+      anywhere. `rotation`: the most degrees to turn an image by; 0 for none. `cutout`: the side, in pixels, of a square
+      of each image that is hidden; 0 for none.
     - `checkpoints`: a folder to write checkpoints to and to go on from. `checkpoint_every`: steps between them; by
       default at evaluations, but never for more than a tenth of the time. `keep`: how many to keep.
     - `on_divergence`: `"stop"`, or `"halve-lr"` to go back to the last finite state with half the `weight_lr`, up to
@@ -107,6 +108,7 @@ class TrainConfig:
     unsupervised: bool = False
     augment: bool = False
     rotation: float | int = DEGREES
+    cutout: int = 0
     precision: str | None = AUTO
     checkpoints: Path | None = None
     checkpoint_every: int | None = None
@@ -129,6 +131,7 @@ class TrainConfig:
         checks.boolean("unsupervised", self.unsupervised)
         checks.boolean("augment", self.augment)
         checks.number("rotation", self.rotation, at_least=0)
+        object.__setattr__(self, "cutout", checks.integer("cutout", self.cutout, 0))
         checks.integer("keep", self.keep, 1)
         for name in ("base_width", "base_hidden_layers"):
             object.__setattr__(self, name, checks.integer(name, getattr(self, name), 1))
@@ -349,6 +352,7 @@ class TrainConfig:
             format=SampleFormat(dataset.classes, dataset.image_shape, self.unsupervised, dataset.schema.context),
             augments=self.augment,
             rotation=float(self.rotation),
+            cutout=self.cutout,
             batch_size=plan.batches.batch_size,
         )
         return TrainJob(traced(algorithm), self.context(network, algorithm, plan.total), source)
