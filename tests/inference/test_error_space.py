@@ -117,6 +117,25 @@ def test_samples_learn_whose_loss_falls_by_less_than_rounding() -> None:
     np.testing.assert_allclose(found, exact, rtol=0.3, atol=1e-9)
 
 
+def test_samples_that_a_negative_nudge_moves_by_less_than_rounding_learn_as_well() -> None:
+    """The errors of a well-learnt sample are those of steepest descent, −λ·g: none is shortened for rounding's sake."""
+    network = small_network(3)
+    network = eqx.tree_at(lambda at: at.readout.weight, network, 100 * network.readout.weight)
+    network = jax.tree.map(lambda leaf: leaf.astype(jnp.float32), network)
+    x = X.astype(jnp.float32)
+    y, energy = jnp.argmax(network(x), axis=1), mupc.Energy(loss="cross-entropy")
+    losses = energy.output_loss(network(x), jnp.eye(3)[y])
+    learnt = np.flatnonzero((losses > 1e-7) & (losses < 1e-2))
+    assert len(learnt)
+    for i in learnt:
+        one, label = x[i : i + 1], y[i : i + 1]
+        nudged = mupc.algorithm_gradients(
+            network, mupc.Nudged(mupc.ErrorSpace(cg_steps=1), 1e-3, "negative"), one, label, energy=energy
+        )
+        exact = mupc.backprop_gradients(network, one, label, energy=energy)
+        np.testing.assert_allclose(nudged.hidden.weight, exact.hidden.weight, rtol=0.05, atol=1e-12)
+
+
 @pytest.mark.parametrize("settings", [{"steps": 2}, {"cg_steps": None}], ids=["steps", "cg_steps"])
 def test_who_asks_for_the_equilibrium_gets_conjugate_gradients(settings: dict) -> None:
     network, y = small_network(3), jr.normal(jr.key(2), (12, 3))

@@ -3,6 +3,7 @@
 import functools
 import pickle
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -115,6 +116,25 @@ def test_negative_curvature_ends_the_linear_solve_downhill():
     image = jax.tree.map(jnp.add, found, linear.apply_inverse_transpose(force))
     np.testing.assert_allclose(image.hidden[..., 0], rhs.hidden[..., 0], atol=1e-8 * np.abs(rhs.hidden[..., 0]).max())
     assert isinstance(found, Increments)
+
+
+def test_a_negative_output_precision_bends_down_where_the_output_follows_strongly():
+    """As in negative nudging. With one output, J is a row: the matrix is I − |λ|·JᵀJ, and bends down along Jᵀ if
+    |λ|·|J|² > 1. The solution along Jᵀ is Jᵀ/(1 − |λ|·|J|²), or else Jᵀ itself."""
+    network, x, y = reference.make(activation="tanh", parameterisation="ntp", out_size=1)
+    problem = pose(network, Batch(x, y), mupc.Energy(output_precision=1.0), POLICIES["float64"])
+    pull = problem.linearise(problem.start()).downhill()
+    sizes = problem.dot(pull, pull) / problem.output_dot(problem.output_error(problem.start().errors), y - network(x))
+    precision = -1 / (1.1 * np.median(sizes))
+    strong = -precision * sizes > 1
+    assert strong.any() and not strong.all()
+    pushed = eqx.tree_at(lambda at: at.energy.output_precision, problem, precision)
+    linear = pushed.linearise(pushed.start())
+    rhs = linear.downhill()
+    lengths = 1 / np.where(strong, 1, 1 + precision * sizes)
+    for steps in (1, None):
+        found = linear.solve(rhs, steps, tol=1e-12)
+        np.testing.assert_allclose(found.hidden, lengths[:, None] * rhs.hidden, rtol=1e-9, atol=1e-12)
 
 
 def test_exact_solvers_and_closed_forms_refuse_it():

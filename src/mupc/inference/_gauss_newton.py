@@ -27,6 +27,9 @@ DAMPING = 0.01
 """Weight of a change of a free z₀ in the linear solve; a hidden error has weight 1."""
 
 
+Bent = Bool[Array, " batch"]
+
+
 class Force(eqx.Module):
     """A signal on the activities: `output` acts on the output, `rest` on all activities (with activity decay)."""
 
@@ -102,16 +105,19 @@ class AbstractGaussNewton(AbstractLinearised[Increments]):
             (1 − α) r − α λ JᵀS·along,      along = J·r, the change of the output.
 
         No eigenvalue of the Hessian is below 1, so that further steps gain at most half the residual's square. It
-        has one unknown part, |Jᵀv|² ≤ |J|²·|v|², with |J|² taken to be the largest |J·r|²/|r|² in the batch."""
+        has one unknown part, |Jᵀv|² ≤ |J|²·|v|², with |J|² taken to be the largest |J·r|²/|r|² in the batch. With a
+        negative λ, which pushes the output away from its target, eigenvalues fall to 1 + λ|J|², for a loss that bends
+        by at most 1."""
         curved = self.loss_curvature(along)
         squares, weight = self.problem.dot(rhs, rhs), self.problem.energy.output_weight
         bend = weight * self.problem.output_dot(curved, along)
         most = jnp.max(_ratio(self.problem.output_dot(along, along), squares))
         back = weight**2 * most * self.problem.output_dot(curved, curved)
+        floor = 1 + jnp.minimum(weight, 0) * most
 
         def left(length: PerSample) -> Scalar:
             rest = (1 - length) ** 2 * squares - 2 * length * (1 - length) * bend + length**2 * back
-            gain = jnp.sum(2 * length * squares - length**2 * (squares + bend))
+            gain = floor * jnp.sum(2 * length * squares - length**2 * (squares + bend))
             return jnp.where(gain > 0, jnp.sum(rest) / gain, jnp.inf)
 
         best = _ratio(squares, squares + bend)
@@ -124,33 +130,33 @@ class AbstractGaussNewton(AbstractLinearised[Increments]):
         Take at most `steps` steps, or with None as many as bring the residual below `tol` of its start. With few
         steps, the last one skips the pass down: only its length is needed.
 
-        A loss that is not convex may make the matrix indefinite. A sample stops at the first direction of negative
-        curvature, with what it has so far, or with `rhs` itself: both lead downhill, and the line search does the rest.
+        A loss that is not convex, or a negative λ, may make the matrix indefinite. A sample stops at the first
+        direction of negative curvature, with what it has so far, or with `rhs` itself: both lead downhill, and the line
+        search does the rest.
         """
-        dot, move, convex = self.problem.dot, self.problem.move, self.problem.energy.has_convex_loss
+        dot, move = self.problem.dot, self.problem.move
 
-        def advance(x: Increments, p: Increments, rr: PerSample) -> tuple:
+        def advance(x: Increments, p: Increments, rr: PerSample, is_first: bool | Bool[Array, ""]) -> tuple:
             force, bend = self._curvature_along(p)
-            length = _ratio(rr, dot(p, _damped(p)) + bend)
-            return move(x, length, p), length, force
+            curvature = dot(p, _damped(p)) + bend
+            bends_up = curvature > 0
+            length = jnp.where(bends_up, _ratio(rr, curvature), jnp.asarray(is_first, rr.dtype))
+            return move(x, length, p), length, bends_up, force
 
-        def turn(r: Increments, p: Increments, rr: PerSample, length: PerSample, force: Force) -> tuple:
+        def turn(r: Increments, p: Increments, rr: PerSample, length: PerSample, bends_up: Bent, force: Force) -> tuple:
             image = add(_damped(p), self.apply_inverse_transpose(force))
             r = move(r, -length, image)
-            following = dot(r, r) if convex else jnp.where(length > 0, dot(r, r), 0)
+            following = jnp.where(bends_up, dot(r, r), 0)
             return r, move(r, _ratio(following, rr), p), following
-
-        def finished(x: Increments) -> Increments:
-            return x if convex else move(x, jnp.where(dot(x, x) > 0, 0.0, 1.0).astype(first.dtype), rhs)
 
         x, first = zeros(rhs), dot(rhs, rhs)
         if steps is not None and steps <= UNROLL:
             r, p, rr = rhs, rhs, first
             for index in range(steps):
-                x, length, force = advance(x, p, rr)
+                x, *step = advance(x, p, rr, index == 0)
                 if index + 1 < steps:
-                    r, p, rr = turn(r, p, rr, length, force)
-            return finished(x)
+                    r, p, rr = turn(r, p, rr, *step)
+            return x
 
         limit = 2 * self.problem.outputs + 20 if steps is None else steps
 
@@ -159,11 +165,12 @@ class AbstractGaussNewton(AbstractLinearised[Increments]):
 
         def body(carry: tuple) -> tuple:
             x, r, p, rr, count = carry
-            x, length, force = advance(x, p, rr)
-            return x, *turn(r, p, rr, length, force), count + 1
+            x, *step = advance(x, p, rr, count == 0)
+            return x, *turn(r, p, rr, *step), count + 1
 
         count: Int[Array, ""] = jnp.zeros((), int)
-        return finished(jax.lax.while_loop(unfinished, body, (x, rhs, rhs, first, count))[0])
+        found: Increments = jax.lax.while_loop(unfinished, body, (x, rhs, rhs, first, count))[0]
+        return found
 
 
 def _damped(p: Increments) -> Increments:

@@ -166,7 +166,7 @@ def _attempts(
     promised, output = problem.dot(downhill, change) / 2, start.errors.output
     # What rounding may change in an energy: next to large outputs, a small loss has few digits. A loss is taken to
     # change by at most about 1 when an output changes by 1.
-    size = problem.energy.output_weight * jnp.sqrt(problem.output_dot(output, output))
+    size = jnp.abs(problem.energy.output_weight) * jnp.sqrt(problem.output_dot(output, output))
     rounding = 8 * float(jnp.finfo(before.dtype).eps) * (jnp.abs(before) + size)
 
     def attempt(length: PerSample) -> _Attempt:
