@@ -123,8 +123,9 @@ def test_a_negative_output_precision_bends_down_where_the_output_follows_strongl
     |λ|·|J|² > 1. The solution along Jᵀ is Jᵀ/(1 − |λ|·|J|²), or else Jᵀ itself."""
     network, x, y = reference.make(activation="tanh", parameterisation="ntp", out_size=1)
     problem = pose(network, Batch(x, y), mupc.Energy(output_precision=1.0), POLICIES["float64"])
-    pull = problem.linearise(problem.start()).downhill()
-    sizes = problem.dot(pull, pull) / problem.output_dot(problem.output_error(problem.start().errors), y - network(x))
+    at_start = problem.linearise(problem.start())
+    pull, residual = at_start.downhill(), at_start.output_pull()
+    sizes = problem.dot(pull, pull) / problem.output_dot(residual, residual)
     precision = -1 / (1.1 * np.median(sizes))
     strong = -precision * sizes > 1
     assert strong.any() and not strong.all()
@@ -134,7 +135,7 @@ def test_a_negative_output_precision_bends_down_where_the_output_follows_strongl
     lengths = 1 / np.where(strong, 1, 1 + precision * sizes)
     for steps in (1, None):
         found = linear.solve(rhs, steps, tol=1e-12)
-        np.testing.assert_allclose(found.hidden, lengths[:, None] * rhs.hidden, rtol=1e-9, atol=1e-12)
+        np.testing.assert_allclose(found.hidden, lengths * rhs.hidden, rtol=1e-9, atol=1e-12)
 
 
 def test_exact_solvers_and_closed_forms_refuse_it():
