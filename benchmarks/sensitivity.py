@@ -1,10 +1,12 @@
-"""Print how sensitive the output of a residual network becomes to its activities, in training by BP and in error space.
+"""Print how sensitive the output of a residual network becomes to its activities, in training by BP, in error space and
+with nudges away from the target and in both directions.
 
     python benchmarks/sensitivity.py [--widths 4 8 16] [--output-precisions 0.1 1] [--epochs 5]
 
 The sensitivity is |Jᵀr|²/|r|² for each sample, with J the derivative of the output in all errors and r the residual.
 Predictive coding is close to backpropagation while λ times the sensitivity is small. It also lowers its energy by
-raising the sensitivity, which feeds on itself once that product is near 1 (docs/architectures.md).
+raising the sensitivity, which feeds on itself once that product is near 1. A nudge away from the target lowers it, and
+nudges in both directions do neither (docs/architectures.md).
 """
 
 import argparse
@@ -29,6 +31,18 @@ def sensitivity(network, x, y):
     return problem.dot(pulled, pulled) / problem.output_dot(residual, residual)
 
 
+def methods(precisions):
+    """Return names, algorithms and λ."""
+    found, solver = [("BP", mupc.BP(), None)], mupc.ErrorSpace(cg_steps=1)
+    for precision in precisions:
+        found.append((f"error space, λ = {precision:g}", mupc.PC(solver), precision))
+        found += [
+            (f"nudged, {sign}, β = {precision:g}", mupc.Nudged(solver, precision, sign), None)
+            for sign in ("negative", "centred")
+        ]
+    return found
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--widths", type=int, nargs="+", default=[4, 8, 16])
@@ -40,9 +54,9 @@ def main():
     options = parser.parse_args()
     data = mupc.data.load("digits")
     x, y = jnp.asarray(data.normalisation(data.train.raw[:128])), jnp.asarray(data.encode(data.train.targets[:128]))
-    print(f"{'width':>5} {'method':22} {'start':>8} {'end':>8} {'largest sample':>14} {'test':>8}")
+    print(f"{'width':>5} {'method':26} {'start':>8} {'end':>8} {'largest sample':>14} {'test':>8}")
     for width in options.widths:
-        for precision in (None, *options.output_precisions):
+        for name, algorithm, precision in methods(options.output_precisions):
             network = mupc.models.resnet(
                 data.sample_shape,
                 data.out_size,
@@ -54,7 +68,7 @@ def main():
             result = mupc.fit(
                 network,
                 data,
-                mupc.BP() if precision is None else mupc.ErrorSpace(cg_steps=1),
+                algorithm,
                 energy=mupc.Energy(**ENERGY, output_precision=precision),
                 epochs=options.epochs,
                 weight_lr=options.weight_lr,
@@ -62,9 +76,8 @@ def main():
                 schedule="warmup-cosine",
             )
             before, after = (sensitivity(each, x, y) for each in (network, result.network))
-            method = "BP" if precision is None else f"error space, λ = {precision:g}"
             numbers = f"{before.mean():8.3g} {after.mean():8.3g} {after.max():14.3g}"
-            print(f"{width:5} {method:22} {numbers} {result.last['test_accuracy']:8.2%}", flush=True)
+            print(f"{width:5} {name:26} {numbers} {result.last['test_accuracy']:8.2%}", flush=True)
 
 
 if __name__ == "__main__":

@@ -159,6 +159,24 @@ def test_a_sensitive_output_lowers_the_energy_as_well() -> None:
     np.testing.assert_allclose(off[0] / off[1], 4, rtol=0.1)
 
 
+def test_a_nudge_away_from_the_target_learns_to_be_less_sensitive_and_one_towards_it_more() -> None:
+    """Of the gradients, that with β and that with −β are apart by β·∂|g|²/∂W + O(β³), g as above."""
+    network, y, beta = small_network(3), jr.normal(jr.key(2), (12, 3)), 1e-3
+
+    def squared_sensitivity(network: mupc.Network) -> jax.Array:
+        return jnp.sum(jax.grad(injected_loss, argnums=1)(network, jnp.zeros((5, 12, 16)), y) ** 2) / len(X)
+
+    solver = mupc.ErrorSpace(steps=20, cg_steps=None)
+    away, towards = (
+        mupc.algorithm_gradients(network, mupc.Nudged(solver, beta, sign), X, y) for sign in ("negative", "positive")
+    )
+    found = jax.tree.map(lambda a, b: (a - b) / beta, away, towards)
+    exact = jax.grad(squared_sensitivity)(network)
+    for part in ("input", "hidden", "readout"):
+        wanted = getattr(exact, part).weight
+        np.testing.assert_allclose(getattr(found, part).weight, wanted, rtol=0, atol=1e-3 * np.abs(wanted).max())
+
+
 def test_a_negative_cg_tol_is_refused() -> None:
     with pytest.raises(ValueError, match="cg_tol"):
         mupc.ErrorSpace(cg_tol=-1)

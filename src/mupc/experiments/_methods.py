@@ -198,26 +198,42 @@ CHAINS: dict[str, dict[str, Any]] = {
 """What the methods of a model have in common."""
 PRECISIONS = (0.1, 1.0, 0.01)
 """The output precisions λ that models are trained with, that of the headline first."""
+AWAY = "nudged-0.1"
+"""The method of models that nudges away from the target with β = 0.1."""
 
 
 PUBLISHED_DESCENT = descent(8, momentum=0.05)
 """Gradient descent on the activities as it is published for VGG-5."""
 
 
-MODEL_ERROR_SPACE = error_space(cg_steps=1, cg_tol=0.05)
-"""Steepest descent, whose whole step is kept if further steps could add at most 5 % to its decrease of the energy."""
+MODEL_SETTINGS: dict[str, Any] = {"cg_steps": 1, "cg_tol": 0.05}
+"""Settings of error space: steepest descent, whose whole step is kept if further steps could add at most 5 % to its
+decrease of the energy."""
+
+
+def nudged_away(beta: float, depth: int) -> AbstractAlgorithm:
+    """Infer in error space with a nudge away from the target."""
+    from ..inference import ErrorSpace
+    from ..learning import Nudged
+
+    return Nudged(ErrorSpace(**MODEL_SETTINGS), PRECISIONS[0], "negative")
 
 
 def chain_methods(model: str, **changes: object) -> dict[str, FigureMethod]:
-    """Return the methods that train a model: error space at each λ, BP, and gradient descent."""
+    """Return the methods that train a model: error space at each λ, a nudge away from the target, BP, and gradient
+    descent."""
     shared: dict[str, Any] = {"model": model, "loss": "cross-entropy", "schedule": "warmup-cosine"}
     shared |= CHAINS[model] | changes
     found = {
         f"error-space-{precision:g}": FigureMethod(
-            f"error space, λ = {precision:g}", algorithm=MODEL_ERROR_SPACE, output_precision=precision, **shared
+            f"error space, λ = {precision:g}",
+            algorithm=error_space(**MODEL_SETTINGS),
+            output_precision=precision,
+            **shared,
         )
         for precision in PRECISIONS
     }
+    found[AWAY] = FigureMethod(f"nudged away, β = {PRECISIONS[0]:g}", algorithm=nudged_away, **shared)
     found["bp"] = FigureMethod("BP", algorithm=backpropagation, **shared)
     found["gd"] = FigureMethod("gradient descent, published", algorithm=PUBLISHED_DESCENT, **shared)
     return found
@@ -227,6 +243,7 @@ METHODS |= {
     f"{prefix}-{name}": method
     for prefix, methods in {
         "resnet": chain_methods("resnet", convolutions=2),
+        "deep-resnet": chain_methods("resnet"),
         "vgg": chain_methods("vgg"),
         "transformer": chain_methods("transformer"),
         "small-resnet": chain_methods("resnet", batch_size=64),
@@ -311,8 +328,8 @@ METHODS |= _PLAIN | {
     for name, method in _PLAIN.items()
 }
 CHAIN_RELATIVES = {
-    "vgg": ("bp", "zil", "pc-error-space", "pc-gd", "ipc", "nudged-centred", "alm"),
-    "resnet": ("bp", "zil", "pc-error-space", "nudged-centred"),
+    "vgg": ("bp", "zil", "pc-error-space", "pc-gd", "ipc", "nudged-negative", "nudged-centred", "alm"),
+    "resnet": ("bp", "zil", "pc-error-space", "nudged-negative", "nudged-centred"),
 }
 """Those that are compared on convolutional networks: no others train them in minutes."""
 for _model, _names in CHAIN_RELATIVES.items():

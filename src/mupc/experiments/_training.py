@@ -218,6 +218,17 @@ def method_energy(method: FigureMethod) -> Energy:
     )
 
 
+HOPELESS = 5
+"""A run with cross-entropy ends once its training loss is this many times that of a guess."""
+
+
+def is_hopeless(record: Mapping[str, Any], cell: TrainingCell, dataset: Dataset) -> bool:
+    """Return whether a run is far worse than a guess. It would not recover, and its inference takes long."""
+    if METHODS[cell.method].loss != "cross-entropy" or dataset.classes is None:
+        return False
+    return bool((record.get("train_loss") or 0.0) > HOPELESS * math.log(dataset.classes))
+
+
 class Teller:
     """A callback that tells how far a run is, at most once in `TELL_EVERY` seconds."""
 
@@ -256,7 +267,8 @@ def train(
     metrics: Metrics | None = None,
     callbacks: Sequence[Callable[[TrainStatus], object]] = (),
 ) -> tuple[Dataset, list[FitResult]]:
-    """Train networks that differ in rates and seeds only, and return the data set as well. Several are one program."""
+    """Train networks that differ in rates and seeds only, and return the data set as well. Several are one program. One
+    that trains alone ends if it is hopeless."""
     import jax
 
     from ..training import Run, Scratch, fit, fit_many
@@ -264,6 +276,10 @@ def train(
     first, method = cells[0], METHODS[cells[0].method]
     dataset, energy = load_for(first, context), method_energy(method)
     folder = key(first) if len(cells) == 1 else "group"
+
+    def gives_up(status: TrainStatus) -> bool:
+        return is_hopeless(status.record, first, dataset)
+
     settings: dict[str, Any] = {
         "epochs": first.epochs,
         "batch_size": method.batch_size,
@@ -278,7 +294,7 @@ def train(
         "cutout": method.cutout,
         **({"restore_best": True} if method.held_out else {}),
         "metrics": metrics,
-        "callbacks": [*callbacks, *([Teller(first, context.tell)] if len(cells) == 1 else [])],
+        "callbacks": [*callbacks, *([Teller(first, context.tell), gives_up] if len(cells) == 1 else [])],
         "checkpoints": None if context.scratch is None else Scratch(context.scratch / folder),
         "stop": context.stop,
     }
@@ -295,13 +311,14 @@ def train(
         else:
             settings |= {"weight_lr": first.eta, "seed": first.seed, "energy": energy}
             results = [fit(runs[0].network, dataset, runs[0].algorithm, **settings)]
-    if any(result.stopped for result in results):
+    if any(result.stopped and not is_hopeless(result.history[-1], first, dataset) for result in results):
         raise KeyboardInterrupt
     return dataset, results
 
 
 def training_row(cell: TrainingCell, dataset: Dataset, result: FitResult, metrics: tuple[str, ...] = ()) -> Row:
-    """Return what is kept of a run: how it ended, and unless it was a tuning run its history."""
+    """Return what is kept of a run: how it ended, and unless it was a tuning run its history. A hopeless one counts as
+    diverged."""
     last = (result.best if result.restored else None) or result.last
     finite = [float(loss) for loss in result.losses if math.isfinite(loss)]
     found: dict[str, Any] = {
@@ -311,7 +328,7 @@ def training_row(cell: TrainingCell, dataset: Dataset, result: FitResult, metric
         "train_loss": last.get("train_loss"),
         "first_train_loss": float(result.losses[0]),
         "lowest_train_loss": min(finite, default=None),
-        "diverged": result.diverged,
+        "diverged": result.diverged or is_hopeless(result.last, cell, dataset),
         "steps": result.steps,
         "seconds_per_step": result.seconds_per_step,
         "official_data": dataset.official,
