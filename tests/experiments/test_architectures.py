@@ -80,6 +80,9 @@ def test_measured_numbers_have_their_sources_next_to_them():
         "energy in hidden nodes 0.0% to 20.0%"
     )
     assert found["model-bp"].measured == "90.70 ± 0.00 %, η=0.2; 22 of 22 nodes learn"
+    diverged = judged("conv-resnet", lambda cell, found: found | {"diverged": _is(cell, HEADLINE)})
+    assert "%, η=0.2; 1 of 1 runs diverged; 22 of 22 nodes" in diverged["model-error-space-0.1"].measured
+    assert "diverged" not in diverged["model-bp"].measured
     assert judged("shakespeare")["text-near-bp"].measured == "4.600, BP 4.500: +2.2%"
 
 

@@ -193,8 +193,10 @@ def describe(runs: ModelRuns, method: str) -> str:
     rows, scores = runs.rows(method), runs.scores(method)
     spread = f" ± {statistics.stdev(scores):.2f}" if len(scores) > 1 else ""
     score = f"{statistics.fmean(scores):.2f}{spread}" + ("" if "test_perplexity" in rows[0] else " %")
+    diverged = sum(row["diverged"] for row in rows)
     told = [
         f"{score}, η={rows[0]['eta']:g}",
+        *([f"{diverged} of {len(rows)} runs diverged"] if diverged else []),
         f"{mean_at(rows, 'learning_layers'):g} of {rows[0]['layers']} nodes learn",
     ]
     if "median_cosine" in rows[0]["history"]:
