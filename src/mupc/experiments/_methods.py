@@ -249,7 +249,9 @@ METHODS |= {
         "small-resnet": chain_methods("resnet", batch_size=64),
         "small-vgg": chain_methods("vgg", batch_size=64),
         "small-transformer": chain_methods("transformer", batch_size=32, context=32),
-        "long-transformer": chain_methods("transformer", batch_size=32, context=256),
+        "long-transformer": chain_methods(
+            "transformer", batch_size=32, context=256, optimiser="adamw", weight_decay=1e-2
+        ),
     }.items()
     for name, method in methods.items()
 }
