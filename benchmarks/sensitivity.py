@@ -5,8 +5,8 @@ with nudges away from the target and in both directions.
 
 The sensitivity is |Jᵀr|²/|r|² for each sample, with J the derivative of the output in all errors and r the residual.
 Predictive coding is close to backpropagation while λ times the sensitivity is small. It also lowers its energy by
-raising the sensitivity, which feeds on itself once that product is near 1. A nudge away from the target lowers it, and
-nudges in both directions do neither (docs/architectures.md).
+raising the sensitivity, which feeds on itself once that product is near 1. A nudge away from the target lowers it. In
+the mean of both directions this effect cancels, to first order (docs/architectures.md).
 """
 
 import argparse

@@ -284,6 +284,7 @@ def test_unsupervised_training_learns_to_generate_the_inputs():
         ({"evaluate_every": 0}, "evaluate_every must be at least 1"),
         ({"rotation": -1}, "rotation must be at least 0, got -1"),
         ({"cutout": -1}, "cutout must be at least 0, got -1"),
+        ({"cutout": 3}, "cutout is a part of augmentation: set augment, or leave it out."),
         ({"cutout": 1.5}, "cutout must be a whole number, got 1.5"),
         ({"unsupervised": True}, "out_size of the network is 3, but clusters needs 5"),
         ({"precision": "half"}, "precision 'half' is not known"),

@@ -64,6 +64,18 @@ def error_space(**settings: Any) -> AlgorithmFactory:
     return algorithm
 
 
+def nudged(strength: float, sign: str, **settings: Any) -> AlgorithmFactory:
+    """Infer in error space with these settings of the solver, under a nudge."""
+
+    def algorithm(beta: float, depth: int) -> AbstractAlgorithm:
+        from ..inference import ErrorSpace
+        from ..learning import Nudged
+
+        return Nudged(ErrorSpace(**settings), strength, sign)
+
+    return algorithm
+
+
 def exact(beta: float, depth: int) -> AbstractAlgorithm:
     """Solve for the equilibrium of a linear network."""
     from ..inference import ExactLinear
@@ -211,14 +223,6 @@ MODEL_SETTINGS: dict[str, Any] = {"cg_steps": 1, "cg_tol": 0.05}
 decrease of the energy."""
 
 
-def nudged_away(beta: float, depth: int) -> AbstractAlgorithm:
-    """Infer in error space with a nudge away from the target."""
-    from ..inference import ErrorSpace
-    from ..learning import Nudged
-
-    return Nudged(ErrorSpace(**MODEL_SETTINGS), PRECISIONS[0], "negative")
-
-
 def chain_methods(model: str, **changes: object) -> dict[str, FigureMethod]:
     """Return the methods that train a model: error space at each λ, a nudge away from the target, BP, and gradient
     descent."""
@@ -233,7 +237,9 @@ def chain_methods(model: str, **changes: object) -> dict[str, FigureMethod]:
         )
         for precision in PRECISIONS
     }
-    found[AWAY] = FigureMethod(f"nudged away, β = {PRECISIONS[0]:g}", algorithm=nudged_away, **shared)
+    found[AWAY] = FigureMethod(
+        f"nudged away, β = {PRECISIONS[0]:g}", algorithm=nudged(PRECISIONS[0], "negative", **MODEL_SETTINGS), **shared
+    )
     found["bp"] = FigureMethod("BP", algorithm=backpropagation, **shared)
     found["gd"] = FigureMethod("gradient descent, published", algorithm=PUBLISHED_DESCENT, **shared)
     return found
@@ -290,17 +296,16 @@ def _relative(make: Callable[[Any, Any, Any], AbstractAlgorithm]) -> AlgorithmFa
     return algorithm
 
 
-def _nudged(sign: str) -> Relative:
-    return Relative(f"nudged, {sign}", _relative(lambda package, space, descent: package.Nudged(space, NUDGE, sign)))
-
-
 FAMILY = {
     "bp": Relative("BP", backpropagation),
     "zil": Relative("Z-IL", _relative(lambda package, space, descent: package.ZIL())),
     "pc-error-space": Relative("PC, error space, λ = 0.1", error_space(cg_steps=2), 0.1),
     "pc-gd": Relative("PC, gradient descent", PAPER_DESCENT, descends=True),
     "ipc": Relative("iPC", _relative(lambda package, space, descent: package.IPC(descent)), 1.0, True, 10.0),
-    **{f"nudged-{sign}": _nudged(sign) for sign in ("positive", "negative", "centred")},
+    **{
+        f"nudged-{sign}": Relative(f"nudged, {sign}", nudged(NUDGE, sign, cg_steps=2))
+        for sign in ("positive", "negative", "centred")
+    },
     "alm": Relative("PC-ALM", _relative(lambda package, space, descent: package.ALM("auto"))),
     "amortised": Relative(
         "amortised start", _relative(lambda package, space, descent: package.Amortised(descent)), descends=True

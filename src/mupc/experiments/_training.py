@@ -291,7 +291,7 @@ def train(
         "base_width": method.base_width,
         "schedule": method.schedule,
         **({} if method.rotation is None else {"rotation": method.rotation}),
-        "cutout": method.cutout,
+        "cutout": method.cutout if first.augment else 0,
         **({"restore_best": True} if method.held_out else {}),
         "metrics": metrics,
         "callbacks": [*callbacks, *([Teller(first, context.tell), gives_up] if len(cells) == 1 else [])],
@@ -311,7 +311,8 @@ def train(
         else:
             settings |= {"weight_lr": first.eta, "seed": first.seed, "energy": energy}
             results = [fit(runs[0].network, dataset, runs[0].algorithm, **settings)]
-    if any(result.stopped and not is_hopeless(result.history[-1], first, dataset) for result in results):
+    gave_up = len(results) == 1 and is_hopeless(results[0].history[-1], first, dataset)
+    if any(result.stopped for result in results) and not gave_up:
         raise KeyboardInterrupt
     return dataset, results
 

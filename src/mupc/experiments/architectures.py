@@ -21,7 +21,8 @@ from ._methods import AWAY, METHODS, PAPER_BATCH, PRECISIONS
 from ._training import Rates, TrainingCell, TrainingConfig
 from ._training_claims import TrainingRuns
 
-HEADLINE, *OTHERS = (f"error-space-{precision:g}" for precision in PRECISIONS)
+PC, PC_STRONG, PC_WEAK = (f"error-space-{precision:g}" for precision in PRECISIONS)
+"""Predictive coding with λ = 0.1, 1 and 0.01."""
 COST_STEPS, COST_EVERY = 250, 50
 """Steps that are timed for a ratio of costs, and those in one interval. The first interval does not count."""
 
@@ -29,15 +30,14 @@ COST_STEPS, COST_EVERY = 250, 50
 @dataclasses.dataclass(frozen=True)
 class ModelConfig(TrainingConfig):
     """Training runs of one model, with the methods whose names begin with `prefix`. `limits`: the claims about the
-    method that is `leading`, each with its numbers."""
+    first method of `rates`, each with its numbers."""
 
     prefix: str = "resnet"
-    leading: str = HEADLINE
     limits: tuple[tuple[str, tuple[float, ...]], ...] = ()
 
     @property
     def headline(self) -> str:
-        return f"{self.prefix}-{self.leading}"
+        return self.rates[0].method
 
     @property
     def bp(self) -> str:
@@ -113,7 +113,7 @@ class ModelRuns:
         return statistics.fmean(self.scores(method))
 
     def both(self) -> tuple[float, float]:
-        """Return the mean scores of the leading method and of BP."""
+        """Return the mean scores of the judged method and of BP."""
         return self.mean(self.config.headline), self.mean(self.config.bp)
 
 
@@ -201,10 +201,9 @@ def describe(runs: ModelRuns, method: str) -> str:
     ]
     if "median_cosine" in rows[0]["history"]:
         cosines = [f"{name} {_course(rows, f'{name}_cosine', '.3f')}" for name in ("median", "smallest")]
-        told += [
-            f"cosine to BP {', '.join(cosines)}",
-            f"energy in hidden nodes {_course(rows, 'hidden_energy', '.1%')}",
-        ]
+        told.append(f"cosine to BP {', '.join(cosines)}")
+        if rows[0]["history"]["hidden_energy"][-1] is not None:
+            told.append(f"energy in hidden nodes {_course(rows, 'hidden_energy', '.1%')}")
     return "; ".join(told)
 
 
@@ -217,21 +216,19 @@ def _plot(record: Row, path: Path) -> None:
     plots.draw_credit_over_epochs(record, path, {name: method.label for name, method in METHODS.items()})
 
 
-def _rates(
-    prefix: str, eta: tuple[float, ...], tune_depth: int, *others: str, leading: str = AWAY
-) -> tuple[Rates, ...]:
+def _rates(prefix: str, eta: tuple[float, ...], tune_depth: int, *others: str, judged: str = AWAY) -> tuple[Rates, ...]:
     """Return the same search for every method. Those that are only compared have one seed."""
-    both = tuple(Rates(f"{prefix}-{name}", eta, tune_depth=tune_depth) for name in (leading, "bp"))
+    both = tuple(Rates(f"{prefix}-{name}", eta, tune_depth=tune_depth) for name in (judged, "bp"))
     return both + tuple(Rates(f"{prefix}-{name}", eta, tune_depth=tune_depth, seeds=1) for name in others)
 
 
 def _shared(
-    prefix: str, eta: tuple[float, ...], tune_depth: int, *others: str, leading: str = AWAY
+    prefix: str, eta: tuple[float, ...], tune_depth: int, *others: str, judged: str = AWAY
 ) -> tuple[Rates, ...]:
-    """Return the same search for the leading method and BP. Methods that are only compared take the former's rate."""
+    """Return the same search for the judged method and BP. Methods that are only compared take the former's rate."""
     return tuple(
-        rates if rates.seeds is None else dataclasses.replace(rates, tuned_as=f"{prefix}-{leading}")
-        for rates in _rates(prefix, eta, tune_depth, *others, leading=leading)
+        rates if rates.seeds is None else dataclasses.replace(rates, tuned_as=f"{prefix}-{judged}")
+        for rates in _rates(prefix, eta, tune_depth, *others, judged=judged)
     )
 
 
@@ -245,7 +242,7 @@ def _study(slug: str, paper: dict[str, Any], **quick: object) -> Figure:
 
 _ETA, _SMALL_ETA = (0.1, 0.05, 0.025), (0.1, 0.05)
 _RESNET_ETA = (0.2, 0.1)
-_CIFAR = {"data": "cifar10", "augment": True, "verify": False, "evaluate_every": 1950, "leading": AWAY}
+_CIFAR = {"data": "cifar10", "augment": True, "verify": False, "evaluate_every": 1950}
 _RESNET = _CIFAR | {"activations": ("elu",), "widths": (64,)}
 _DIGITS = {
     "data": "digits",
@@ -253,7 +250,6 @@ _DIGITS = {
     "verify": True,
     "tune_epochs": 4.0,
     "evaluate_every": 44,
-    "leading": AWAY,
 }
 _SMALL_LIMITS = (("model-accurate", (94.0,)), ("model-near-bp", (2.0,)), LEARNS)
 _SMALL_RESNET = _DIGITS | {"prefix": "small-resnet", "widths": (8,), "limits": _SMALL_LIMITS}
@@ -268,7 +264,7 @@ _SMALL_TEXT: dict[str, Any] = {
     "prefix": "small-transformer",
     "widths": (32,),
     "depths": (4,),
-    "rates": _shared("small-transformer", _SMALL_ETA, 4, OTHERS[0], leading=HEADLINE),
+    "rates": _shared("small-transformer", _SMALL_ETA, 4, PC_STRONG, judged=PC),
     "epochs": 0.5,
     "tune_epochs": 0.2,
     "evaluate_every": 50,
@@ -284,14 +280,14 @@ FIGURES = by_slug(
         | {
             "prefix": "resnet",
             "depths": (6,),
-            "rates": _shared("resnet", _RESNET_ETA, 6, OTHERS[1], HEADLINE, OTHERS[0]),
+            "rates": _shared("resnet", _RESNET_ETA, 6, PC_WEAK, PC, PC_STRONG),
             "epochs": 30.0,
             "tune_epochs": 30.0,
             "limits": (("model-accurate", (90.0,)), ("model-near-bp", (0.5,)), LEARNS, (COST, (2.5,))),
         },
         **_SMALL_RESNET,
         depths=(1,),
-        rates=_shared("small-resnet", _SMALL_ETA, 1, HEADLINE),
+        rates=_shared("small-resnet", _SMALL_ETA, 1, PC),
         epochs=12.0,
     ),
     _study(
@@ -319,7 +315,7 @@ FIGURES = by_slug(
             "widths": (128,),
             "depths": (4,),
             "rates": (
-                *_shared("vgg", _VGG_ETA, 4, OTHERS[1], HEADLINE, OTHERS[0]),
+                *_shared("vgg", _VGG_ETA, 4, PC_WEAK, PC, PC_STRONG),
                 Rates("vgg-gd", (_PUBLISHED,), (_GD_BETA,), seeds=1),
             ),
             "epochs": 50.0,
@@ -342,7 +338,7 @@ FIGURES = by_slug(
             "prefix": "transformer",
             "widths": (128,),
             "depths": (4,),
-            "rates": _rates("transformer", _ETA, 4, *OTHERS, leading=HEADLINE),
+            "rates": _rates("transformer", _ETA, 4, PC_STRONG, PC_WEAK, judged=PC),
             "epochs": 12.0,
             "tune_epochs": 2.0,
             "evaluate_every": 1862,
@@ -356,7 +352,7 @@ FIGURES = by_slug(
             "prefix": "long-transformer",
             "widths": (256,),
             "depths": (6,),
-            "rates": _shared("long-transformer", (0.2, 0.1), 6, *OTHERS, leading=HEADLINE),
+            "rates": _shared("long-transformer", (0.2, 0.1), 6, PC_STRONG, PC_WEAK, judged=PC),
             "epochs": 48.0,
             "tune_epochs": 48.0,
             "evaluate_every": 116,

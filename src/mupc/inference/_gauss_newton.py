@@ -27,7 +27,10 @@ DAMPING = 0.01
 """Weight of a change of a free z₀ in the linear solve; a hidden error has weight 1."""
 
 
-Bent = Bool[Array, " batch"]
+FLAT = 1e-3
+"""A direction whose curvature is below this share of what it would be without the loss counts as bending down. The line
+search could not bring back the long step that such a curvature asks for."""
+BendsUp = Bool[Array, " batch"]
 
 
 class Force(eqx.Module):
@@ -138,12 +141,14 @@ class AbstractGaussNewton(AbstractLinearised[Increments]):
 
         def advance(x: Increments, p: Increments, rr: PerSample, is_first: bool | Bool[Array, ""]) -> tuple:
             force, bend = self._curvature_along(p)
-            curvature = dot(p, _damped(p)) + bend
-            bends_up = curvature > 0
-            length = jnp.where(bends_up, _ratio(rr, curvature), jnp.asarray(is_first, rr.dtype))
+            own = dot(p, _damped(p))
+            bends_up = own + bend > FLAT * own
+            length = jnp.where(bends_up, _ratio(rr, own + bend), jnp.asarray(is_first, rr.dtype))
             return move(x, length, p), length, bends_up, force
 
-        def turn(r: Increments, p: Increments, rr: PerSample, length: PerSample, bends_up: Bent, force: Force) -> tuple:
+        def turn(
+            r: Increments, p: Increments, rr: PerSample, length: PerSample, bends_up: BendsUp, force: Force
+        ) -> tuple:
             image = add(_damped(p), self.apply_inverse_transpose(force))
             r = move(r, -length, image)
             following = jnp.where(bends_up, dot(r, r), 0)

@@ -81,6 +81,7 @@ def draw_credit_over_epochs(record: Record, path: PathLike, labels: Labels) -> N
         copy = any(run.get("official_data") is False for run in trained)
         score.set_title(style.written(record["config"]["data"]) + (" (JPEG copy)" if copy and not is_text else ""))
         cosine.axhline(1, color="black", lw=1, ls=":")
+        cosine.ticklabel_format(axis="y", useOffset=False)
         energy.set_ylim(bottom=0)
         style.legend_outside(figure, score, loc="outside upper center", ncols=2)
 

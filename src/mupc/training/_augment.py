@@ -38,6 +38,7 @@ def _augment_one(
     degrees: float, cutout: int, key: PRNGKeyArray, image: Float[Array, "channels height width"]
 ) -> Float[Array, "_ _ _"]:
     image = _moved(degrees, key, image)
+    # a key apart from the three of the move, so that images move as they do without cutout
     return _without_square(cutout, jr.fold_in(key, 3), image) if cutout else image
 
 

@@ -87,8 +87,8 @@ class TrainConfig:
     - `evaluate_every`: steps between evaluations; by default once an epoch.
     - `unsupervised`: learn to generate the inputs from a free z₀; targets are not used.
     - `augment`: random crops, rotations and, in colour, flips of the images, on the device. Windows of a text begin
-      anywhere. `rotation`: the most degrees to turn an image by; 0 for none. `cutout`: the side, in pixels, of a square
-      of each image that is hidden; 0 for none.
+      anywhere. `rotation`: the most degrees to turn an image by; 0 for none. `cutout`: with `augment`, the side in
+      pixels of a square of each image that is hidden; 0 for none.
     - `checkpoints`: a folder to write checkpoints to and to go on from. `checkpoint_every`: steps between them; by
       default at evaluations, but never for more than a tenth of the time. `keep`: how many to keep.
     - `on_divergence`: `"stop"`, or `"halve-lr"` to go back to the last finite state with half the `weight_lr`, up to
@@ -132,6 +132,8 @@ class TrainConfig:
         checks.boolean("augment", self.augment)
         checks.number("rotation", self.rotation, at_least=0)
         object.__setattr__(self, "cutout", checks.integer("cutout", self.cutout, 0))
+        if self.cutout and not self.augment:
+            raise checks.ArgumentError("cutout", "is a part of augmentation:", "set {augment}, or leave it out.")
         checks.integer("keep", self.keep, 1)
         for name in ("base_width", "base_hidden_layers"):
             object.__setattr__(self, name, checks.integer(name, getattr(self, name), 1))
@@ -191,7 +193,9 @@ class TrainConfig:
         return as_energy(self.energy)
 
     def suited_to(self, dataset: Dataset | BatchStream) -> "TrainConfig":
-        """Return the settings with a loss that suits a data set where it was left open."""
+        """Return the settings with a loss that suits a data set where it was left open. Cutout needs images."""
+        if self.cutout and dataset.schema.image_shape is None:
+            raise checks.ArgumentError("cutout", "is for images, and this data set has none.", "Leave it out.")
         is_text = dataset.schema.task == "text" and not self.unsupervised
         return dataclasses.replace(self, energy=with_loss(self.energy, CROSS_ENTROPY if is_text else PAPER_LOSS))
 
