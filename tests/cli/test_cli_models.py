@@ -87,10 +87,12 @@ def test_a_text(mupc, tmp_path):
     (tmp_path / "text.txt").write_text("abcd" * 500)
     argv = ["--data", tmp_path / "text.txt", "--context", "8", "--epochs", "2", "--quiet"]
     small = ["--model", "transformer", "--width", "8", "--blocks", "1", "--heads", "2", "--split", "--no-tensorboard"]
+    small += ["--normalise-embedding"]
     run = mupc("train", *argv, *small, "--out", tmp_path / "run", folder=tmp_path / "run")
     assert run.code == 0, run.err
     config = run.json("config.json")["config"]
     assert (config["blocks"], config["heads"], config["split"], config["context"]) == ([1], 2, True, 8)
+    assert config["normalise_embedding"] and len(library.load(run.folder).network.parts[0].node.parts) == 2
     assert run.metrics[-1]["test_perplexity"] < run.metrics[0]["test_perplexity"]
     assert len(library.load(run.folder).generate("abc", 5)) == 5
 

@@ -30,7 +30,7 @@ MADE = {
 VARIANTS = [
     ("resnet", {"convolutions": 2, "use_bias": True}),
     ("vgg", {}),
-    ("transformer", {"use_bias": True}),
+    ("transformer", {"use_bias": True, "normalise_embedding": True}),
     ("transformer", {"split": True, "parameterisation": "sp"}),
 ]
 
@@ -96,12 +96,14 @@ def attended(z, project, merge):
     return mixed @ merge.T / np.sqrt(6)
 
 
-@pytest.mark.parametrize("split", [False, True])
-def test_a_transformer_in_numpy(split):
-    network = doubled(MADE["transformer"](split=split))
+@pytest.mark.parametrize(("split", "normalised"), [(False, False), (True, False), (False, True)])
+def test_a_transformer_in_numpy(split, normalised):
+    network = doubled(MADE["transformer"](split=split, normalise_embedding=normalised))
     table, *inner, readout = (np.asarray(layer.weight) for layer in weighted_layers(network))
     blocks = [inner[:4], inner[4:]] if split else zip(*inner, strict=True)
     z = (table.T[np.asarray(TOKENS[0])] + table.T[5:]) / np.sqrt(2)
+    if normalised:
+        z = z / np.sqrt(np.mean(z**2, axis=-1, keepdims=True) + 1e-5)
     for project, merge, wide, back in blocks:
         z = z + attended(z, project, merge) / np.sqrt(4)  # two blocks have four branches
         into = z / np.sqrt(np.mean(z**2, axis=-1, keepdims=True) + 1e-5)

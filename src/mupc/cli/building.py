@@ -84,7 +84,7 @@ MODEL_FLAGS = {
     "mlp": ("hidden_layers", "skip", "init", "orthogonality"),
     "resnet": ("blocks", "convolutions"),
     "vgg": ("vgg",),
-    "transformer": ("blocks", "heads", "split"),
+    "transformer": ("blocks", "heads", "split", "normalise_embedding"),
 }
 """Flags that not every model has."""
 MODEL_ARGUMENTS = {"vgg": "layers", "bias": "use_bias"}

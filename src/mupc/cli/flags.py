@@ -141,6 +141,8 @@ class ModelFlags:
     """Heads of attention of a transformer."""
     split: bool = False
     """Give the attention and the mlp in a transformer's blocks activities of their own."""
+    normalise_embedding: bool = False
+    """Divide the output of a transformer's embedding by its root mean square."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -44,7 +44,14 @@ from .transfer import TRANSFER_SIZES, TUNED_SOLVER, TransferFlags
 
 CHOSEN = ("solver", "rate_scaling", "schedule", "task", "test", "init", "loss", "output_precision", "precision")
 """Settings whose defaults follow others."""
-EARLIER = {"one_hot": False, "method": "pc", "solver": "gd", "model": "mlp", "split": False}
+EARLIER = {
+    "one_hot": False,
+    "method": "pc",
+    "solver": "gd",
+    "model": "mlp",
+    "split": False,
+    "normalise_embedding": False,
+}
 EARLIER |= vars(UpdateFlags(rate_scaling="none", schedule="constant"))
 """What folders of earlier versions do not say."""
 LOSSES = {"train_loss": "training loss", "validation_loss": "validation loss", "test_loss": "test loss"}

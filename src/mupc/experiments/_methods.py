@@ -99,7 +99,7 @@ class FigureMethod:
     - `rotation`: the most degrees by which augmentation turns images; None: as many as the paper.
     - `cutout`: the side of the square that augmentation hides.
     - `convolutions`: those in the branch of each block of a resnet.
-    - `context`: the characters of a window of a text.
+    - `context`: the characters of a window of a text. `normalise_embedding`: of a transformer.
     - `held_out`: the part of the training set by which the best network of a run is chosen. The test split is then
       scored once, at the end.
     """
@@ -123,6 +123,7 @@ class FigureMethod:
     cutout: int = 0
     convolutions: int = 1
     context: int | None = None
+    normalise_embedding: bool = False
     held_out: float = 0.0
 
 
@@ -256,7 +257,12 @@ METHODS |= {
         "small-vgg": chain_methods("vgg", batch_size=64),
         "small-transformer": chain_methods("transformer", batch_size=32, context=32),
         "long-transformer": chain_methods(
-            "transformer", batch_size=32, context=256, optimiser="adamw", weight_decay=1e-2
+            "transformer",
+            batch_size=32,
+            context=256,
+            normalise_embedding=True,
+            optimiser="adamw",
+            weight_decay=1e-2,
         ),
     }.items()
     for name, method in methods.items()
@@ -360,6 +366,8 @@ def build(
         form["layers"] = models.VGG_LAYERS["vgg5"][:depth]
     if method.model == "resnet":
         form["convolutions"] = method.convolutions
+    if method.model == "transformer":
+        form["normalise_embedding"] = method.normalise_embedding
     return models.sized_model(method.model, dataset, form)(width, depth, jr.key(seed))
 
 

@@ -164,6 +164,7 @@ def transformer(
     heads: int = 4,
     *,
     split: bool = False,
+    normalise_embedding: bool = False,
     activation: AnyActivation = "relu",
     parameterisation: str = "mupc",
     use_bias: bool = False,
@@ -181,6 +182,8 @@ def transformer(
     - `width`: the size of the vector at each position; `heads`: those of attention, which share the width.
     - `blocks`: the number of blocks. `split`: whether attention and MLP are nodes of their own, with a latent after
       each, instead of one node together.
+    - `normalise_embedding`: whether the embedding's output is divided by its root mean square over features, as the
+      inputs of branches are.
     - `activation` (of the MLPs), `parameterisation`, `use_bias`, `key`: as for `mupc.Network`.
 
     **Example:**
@@ -211,7 +214,8 @@ def transformer(
         return Sequential([make(k) for make, k in zip((attention, mlp), jr.split(key), strict=True)])
 
     embedding = Embedding(vocabulary, context, width, parameterisation=parameterisation, key=first)
-    made: dict[str, AnyNode | Stack] = {"embedding": embedding}
+    normalised = checks.boolean("normalise_embedding", normalise_embedding)
+    made: dict[str, AnyNode | Stack] = {"embedding": Sequential([embedding, Normalise()]) if normalised else embedding}
     if checks.boolean("split", split):
         for index, own in enumerate(jr.split(middle, blocks)):
             keys = jr.split(own)
@@ -227,6 +231,7 @@ def transformer(
         "blocks": blocks,
         "heads": heads,
         "split": split,
+        "normalise_embedding": normalised,
         "activation": saved_name(phi),
         **style,
     }
