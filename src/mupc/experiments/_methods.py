@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -98,8 +98,8 @@ class FigureMethod:
     - `model`: the residual MLP, or a name of `mupc.models`.
     - `rotation`: the most degrees by which augmentation turns images; None: as many as the paper.
     - `cutout`: the side of the square that augmentation hides.
-    - `convolutions`: those in the branch of each block of a resnet.
-    - `context`: the characters of a window of a text. `normalise_embedding`: of a transformer.
+    - `form`: further arguments of the model.
+    - `context`: the characters of a window of a text.
     - `held_out`: the part of the training set by which the best network of a run is chosen. The test split is then
       scored once, at the end.
     """
@@ -121,9 +121,8 @@ class FigureMethod:
     batch_size: int = PAPER_BATCH
     rotation: float | None = None
     cutout: int = 0
-    convolutions: int = 1
+    form: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     context: int | None = None
-    normalise_embedding: bool = False
     held_out: float = 0.0
 
 
@@ -211,8 +210,8 @@ CHAINS: dict[str, dict[str, Any]] = {
 """What the methods of a model have in common."""
 PRECISIONS = (0.1, 1.0, 0.01)
 """The output precisions λ that models are trained with, that of the headline first."""
-AWAY = "nudged-0.1"
-"""The method of models that nudges away from the target with β = 0.1."""
+AWAY = f"nudged-{PRECISIONS[0]:g}"
+"""The method of models that nudges away from the target, with the first λ as β."""
 
 
 PUBLISHED_DESCENT = descent(8, momentum=0.05)
@@ -249,7 +248,7 @@ def chain_methods(model: str, **changes: object) -> dict[str, FigureMethod]:
 METHODS |= {
     f"{prefix}-{name}": method
     for prefix, methods in {
-        "resnet": chain_methods("resnet", convolutions=2),
+        "resnet": chain_methods("resnet", form={"convolutions": 2}),
         "deep-resnet": chain_methods("resnet"),
         "vgg": chain_methods("vgg"),
         "transformer": chain_methods("transformer"),
@@ -260,7 +259,7 @@ METHODS |= {
             "transformer",
             batch_size=32,
             context=256,
-            normalise_embedding=True,
+            form={"normalise_embedding": True},
             optimiser="adamw",
             weight_decay=1e-2,
         ),
@@ -361,13 +360,9 @@ def build(
 
     if method.model == MLP:
         return build_mlp(method, dataset, activation, width, depth, seed)
-    form: dict[str, Any] = {"activation": activation, "parameterisation": method.parameterisation}
+    form = {"activation": activation, "parameterisation": method.parameterisation, **method.form}
     if method.model == "vgg":
         form["layers"] = models.VGG_LAYERS["vgg5"][:depth]
-    if method.model == "resnet":
-        form["convolutions"] = method.convolutions
-    if method.model == "transformer":
-        form["normalise_embedding"] = method.normalise_embedding
     return models.sized_model(method.model, dataset, form)(width, depth, jr.key(seed))
 
 

@@ -244,13 +244,7 @@ _ETA, _SMALL_ETA = (0.1, 0.05, 0.025), (0.1, 0.05)
 _RESNET_ETA = (0.2, 0.1)
 _CIFAR = {"data": "cifar10", "augment": True, "verify": False, "evaluate_every": 1950}
 _RESNET = _CIFAR | {"activations": ("elu",), "widths": (64,)}
-_DIGITS = {
-    "data": "digits",
-    "augment": False,
-    "verify": True,
-    "tune_epochs": 4.0,
-    "evaluate_every": 44,
-}
+_DIGITS = {"data": "digits", "augment": False, "verify": True, "tune_epochs": 4.0, "evaluate_every": 44}
 _SMALL_LIMITS = (("model-accurate", (94.0,)), ("model-near-bp", (2.0,)), LEARNS)
 _SMALL_RESNET = _DIGITS | {"prefix": "small-resnet", "widths": (8,), "limits": _SMALL_LIMITS}
 _TEXT = {
